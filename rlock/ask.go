@@ -9,8 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// ask runs call, which sends a request, and returns its result, or an error at the end of ctx or of the
-// Client. After that end late, unless it is nil, gets the result.
+// ask runs call, which sends a request, and returns its result, or an error when ctx or the Client
+// ends. A result that arrives later goes to late, unless that is nil.
 func ask[T any](ctx context.Context, k *keys, call func(ctx context.Context) (T, error),
 	late func(T, error)) (none T, err error) {
 	if err := k.usable(ctx); err != nil {
@@ -47,7 +47,7 @@ func leave[T any](ctx, away context.Context, k *keys, call func(ctx context.Cont
 	return none, ended(ctx)
 }
 
-// outcome returns the error of a request: that of ctx if its end was the cause.
+// outcome returns the error of a request, or that of ctx if its end was the cause.
 func (k *keys) outcome(ctx context.Context, err error) error {
 	if why := ctx.Err(); why != nil && errors.Is(err, why) {
 		return ended(ctx)
@@ -57,7 +57,7 @@ func (k *keys) outcome(ctx context.Context, err error) error {
 
 // returnsInTime reports whether a request made in the goroutine of its caller returns by the end of ctx:
 // because ctx has none, or because go-redis stops reading at its deadline. Handing the request to another
-// goroutine costs more than all the rest that Go does for it.
+// goroutine costs more than all other work in Go.
 func (c *Client) returnsInTime(ctx context.Context) bool {
 	if ctx.Done() == nil {
 		return true
@@ -89,16 +89,15 @@ func inPlace[T any](ctx context.Context, k *keys, call func(ctx context.Context)
 	return v, k.outcome(ctx, err)
 }
 
-// awaitInPlace makes Close wait for calls of inPlace: a lock that is granted meanwhile has to be given
-// back.
+// awaitInPlace makes Close wait for calls of inPlace: a lock granted meanwhile has to be given back.
 func (c *Client) awaitInPlace(ctx context.Context) {
 	<-ctx.Done()
 	c.inPlace.Lock()
 	defer c.inPlace.Unlock() // later calls see that the Client is closed
 }
 
-// over reports whether ctx has ended. go-redis stops at its deadline by the clock, which may be a moment
-// earlier.
+// over reports whether ctx has ended. go-redis stops at the deadline by the clock, which may be a moment
+// before ctx ends.
 func over(ctx context.Context) bool {
 	if at, dated := ctx.Deadline(); dated && !time.Now().Before(at) {
 		<-ctx.Done()

@@ -11,7 +11,7 @@ import (
 type lockReply struct {
 	granted bool
 	ended   bool  // the hold had ended before
-	number  int64 // the token; of a refusal the ms until the lease expires, -1 if it does not
+	number  int64 // the token; on a refusal the ms until the lease expires, -1 if it does not
 	holder  int64 // of a refusal: digits of the holder, or of the next in a queue; 0 if of another process
 	sent    time.Time
 }

@@ -91,7 +91,7 @@ func (c *cleaner) run(ctx context.Context) {
 	}
 }
 
-// take returns the keys to remove and the leftovers to end; more is false if there are none: then run ends.
+// take returns the keys to remove and the leftovers to end. If there are none, more is false and run ends.
 func (c *cleaner) take() (idempotencyKeys []string, leftovers []leftover, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,8 +110,8 @@ func (c *cleaner) unlink(ctx context.Context, idempotencyKeys []string) {
 	})
 }
 
-// end ends the holds of leftovers, those of one lock in their order, and returns the leftovers that it
-// could not end. A silent node of a cluster delays only its own.
+// end ends the holds of leftovers, in order for each lock, and returns the leftovers that it could not
+// end. A silent node of a cluster delays only its own.
 func (c *cleaner) end(ctx context.Context, leftovers []leftover) (kept []leftover) {
 	now := time.Now()
 	leftovers = slices.DeleteFunc(leftovers, func(l leftover) bool { return now.After(l.until) })

@@ -18,9 +18,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Client hands out locks. It shares the connection, the ID, the name mapper and the subscriptions of a
-// Client of package rratelimiter, and ends with it. It is safe for concurrent use; a process needs one for
-// each Redis.
+// A Client makes locks. It shares the connection, the ID, the name mapper and the subscriptions of a
+// rratelimiter.Client, and ends with it. It is safe for concurrent use; a process needs one for each
+// Redis.
 type Client struct {
 	host     host.Host
 	err      error // why it cannot be used, nil if it can
@@ -52,9 +52,9 @@ type option func(*Client)
 
 func (set option) apply(c *Client) { set(c) }
 
-// WithWatchdogTimeout sets the lease of holds that are renewed (Redisson's lockWatchdogTimeout). Each is
-// renewed when a third of it has passed. It is at least 30 ms and at most 3,660 days; the default is 30 s,
-// as in Redisson.
+// WithWatchdogTimeout sets the lease of holds that are renewed (Redisson's lockWatchdogTimeout). A lease
+// is renewed when a third of it has passed. d is at least 30 ms and at most 3,660 days; the default is 30
+// s, as in Redisson.
 func WithWatchdogTimeout(d time.Duration) Option {
 	return option(func(c *Client) { c.watchdog = d })
 }
@@ -66,15 +66,15 @@ const (
 	longest          = 10 * 366 * 24 * time.Hour
 )
 
-// New returns a Client that shares the Redis, the ID, the WithNameMapper and the WithMinReplicas of
-// limiters. Java sees the ID in the owner of a lock. The program need not use limiters otherwise:
+// New returns a Client that shares the Redis, ID, name mapper and WithMinReplicas of limiters. Java
+// sees the ID in the owner of a lock. The program need not use limiters for anything else:
 //
 //	locks := rlock.New(rratelimiter.New(rdb))
 //
-// The locks end when limiters is closed: renewals stop, and the contexts of holds end with ErrClosed as
-// their cause. Locks that are still held expire with their leases, as in Redisson.
+// Closing limiters ends the locks: renewals stop, and the contexts of holds end with ErrClosed as their
+// cause. Locks that are still held expire with their leases, as in Redisson.
 //
-// New sends nothing to Redis. If limiters or an option is nil, or an option is out of its bounds, each
+// New sends nothing to Redis. If limiters or an option is nil, or an option is out of bounds, each
 // method returns an ErrInvalidArgument that names it.
 func New(limiters *rratelimiter.Client, opts ...Option) *Client {
 	var random [16]byte
@@ -115,7 +115,7 @@ func badOption(argument string, value any, bound string) error {
 }
 
 // Lock returns the lock called name (RedissonClient.getLock). It sends nothing to Redis. The first call
-// refuses an empty name, and on a cluster a name whose keys would be in different slots. A Lock is a cheap
+// rejects an empty name, and on a cluster a name whose keys would be in different slots. A Lock is a cheap
 // handle.
 func (c *Client) Lock(name string) *Lock { return &Lock{handle{c.keysOf(name)}} }
 
@@ -167,7 +167,7 @@ func (c *Client) keysOf(name string) *keys {
 	return k
 }
 
-// usable returns why a call cannot go ahead.
+// usable returns an error if a call cannot go ahead.
 func (k *keys) usable(ctx context.Context) error {
 	switch {
 	case k.err != nil:
@@ -180,7 +180,7 @@ func (k *keys) usable(ctx context.Context) error {
 
 // probe finds out whether Redisson publishes on shard channels here. It asks a cluster once; until the
 // cluster replies, it assumes plain channels. It returns an error if the user may not ask, because on
-// different channels Go and Java would miss each other's messages without any sign.
+// different channels Go and Java would silently miss each other's messages.
 func (c *Client) probe(ctx context.Context) error {
 	has, err := c.host.Runner.ShardedPubSub(ctx)
 	switch {
@@ -192,7 +192,7 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// sharded is the argument of scripts that is "1" if the channels of a lock are shard channels.
+// sharded returns the script argument that is "1" if the lock's channels are shard channels.
 func (k *keys) sharded() any {
 	if k.client.shards.Load() {
 		return "1"

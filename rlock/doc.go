@@ -1,5 +1,5 @@
-// Package rlock provides the locks that Go and Java share: Redisson's RLock, RFencedLock and RFairLock, on
-// its keys and channels. A Go service and a Java service that use the same name exclude each other.
+// Package rlock provides locks that Go and Java share: Redisson's RLock, RFencedLock and RFairLock, on the
+// same keys and channels. A Go service and a Java service that use the same name exclude each other.
 //
 //	locks := rlock.New(client) // a *rratelimiter.Client
 //	hold, err := locks.Lock("report").Lock(ctx)
@@ -8,12 +8,12 @@
 //	}
 //	defer hold.Unlock(ctx)
 //
-// In Java a thread owns a lock. In Go a [Hold] does: it alone unlocks the lock and locks it again.
+// In Java a thread owns a lock. In Go a [Hold] does: only the Hold can unlock or relock it.
 // Goroutines that share a lock share its Hold.
 //
-// A hold lasts until Unlock, as long as its process lives: its lease of 30 s is renewed every 10 s. If the
+// A hold lasts until Unlock while its process lives: its lease of 30 s is renewed every 10 s. If the
 // process dies, the lock is free when the lease expires. If Redis cannot be reached, [Hold.Context] ends
-// before that: work under the lock should stop then.
+// before the lease: work under the lock should then stop.
 //
 // # Which lock
 //
@@ -25,13 +25,13 @@
 //   - [FairLock] serves callers in the order of their requests, across processes and
 //     languages. It costs more.
 //
-// A name belongs to one kind, because a FairLock does not see the waiters of a Lock. Lock and FencedLock
-// may share a name, but a Lock draws no token. A lock with the name of a limiter is refused with
+// Use a name for one kind only, because a FairLock does not see the waiters of a Lock. Lock and
+// FencedLock may share a name, but a Lock draws no token. A lock with the name of a limiter fails with
 // ErrBadState: both use the name as their key.
 //
-// All three are a [Locker], which a test can fake with [FakeHold].
+// All three implement [Locker], which a test can fake with [FakeHold].
 //
-// Waiting callers sleep until Redis notifies them of an unlock, or until the lease expires; in one process
-// they are served in their order. docs/lock.md maps the methods of Java and says what no lock in Redis can
+// Waiting callers sleep until Redis notifies them of an unlock, or until the lease expires; within a
+// process they are served in order. docs/lock.md maps the Java methods and says what no lock in Redis can
 // promise.
 package rlock

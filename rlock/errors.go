@@ -14,8 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// The errors of this package. Test with errors.Is: a method wraps one of these with the name of the
-// lock. All other errors are those of package rratelimiter: ErrInvalidArgument, ErrBadState, ErrNoAnswer,
+// The errors of this package. Test with errors.Is: methods wrap them with the name of the lock. All other
+// errors are those of package rratelimiter: ErrInvalidArgument, ErrBadState, ErrNoAnswer,
 // ErrNotReplicated and ErrClosed.
 var (
 	// ErrNotHeld: the hold has ended (Redisson's IllegalMonitorStateException: "attempt to unlock lock, not
@@ -75,7 +75,7 @@ func (k *keys) failed(err error) error {
 }
 
 // timeUp returns the error of a caller without a reply whose wait ended at by. asked is when its request
-// was sent, zero if it was not. A reply that is merely slow makes no error.
+// was sent, zero if it was not. A merely slow reply is not an error.
 func (k *keys) timeUp(asked, by time.Time) error {
 	const slow = 30 * time.Millisecond
 	if silent := by.Sub(asked); !asked.IsZero() && silent >= slow {

@@ -11,13 +11,13 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// A FairLock is a Lock that serves its callers in the order of their requests, across processes and
+// A FairLock is a Lock that serves callers in the order of their requests, across processes and
 // languages (Redisson's RFairLock).
 //
 // A waiting caller has a place in a queue in Redis. It leaves the queue when its wait or its context ends,
 // or its Client is closed. If its process dies, its place expires within 30 s, or up to 5 minutes later for
-// each caller of Java before it. A caller of Java whose process dies keeps its place for its whole wait, 5
-// minutes by default. Callers behind a place do not get the lock before it ends.
+// each Java caller before it. A Java caller whose process dies keeps its place for its whole wait, 5
+// minutes by default. Callers behind a place do not get the lock before the place expires.
 //
 // A FairLock needs a name of its own: a Lock or FencedLock of the same name ignores the queue.
 type FairLock struct{ handle }
@@ -30,9 +30,9 @@ func (c *Client) FairLock(name string) *FairLock {
 	return &FairLock{handle{k}}
 }
 
-// TryLock is that of a Lock, but a single attempt does not overtake waiting callers: it returns false while
-// there are any. A caller whose wait has ended leaves the queue in the background, and blocks it until
-// then.
+// TryLock is Lock.TryLock, except that a single attempt does not overtake waiting callers: it returns false
+// while there are any. A caller whose wait has ended leaves the queue in the background, and blocks it
+// until then.
 func (l *FairLock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	return l.handle.TryLock(ctx, wait, lease)
 }
@@ -160,8 +160,8 @@ func (w *queued) missedNothing() bool {
 	return before != nil && before.waits
 }
 
-// refused handles a reply that refuses the lock. Close waits for it: from then on keep gives up the place
-// of the caller, and before that refused does.
+// refused handles a reply that refuses the lock. Close waits for it: after Close, keep gives up the
+// caller's place, and before that refused does.
 func (w *queued) refused(ctx context.Context, a lockReply, err error) {
 	switch {
 	case a.granted || a.ended:

@@ -8,8 +8,8 @@ import (
 
 // A FencedLock is a Lock whose holds have a token (Redisson's RFencedLock), each greater than all tokens
 // before. If the protected resource rejects tokens less than the greatest it has seen, a holder that slept
-// past its lease does no harm. A token is the time of the server in µs, or one more than the last token if
-// that is greater. It therefore also grows if a failover or a restart has forgotten the last token.
+// past its lease does no harm. A token is the server's time in µs, or one more than the last token if that
+// is greater. So tokens grow even if a failover or a restart has lost the last one.
 type FencedLock struct{ handle }
 
 // FencedLock returns the fenced lock called name (RedissonClient.getFencedLock). See Client.Lock.

@@ -24,8 +24,7 @@ type Hold struct {
 	lease          time.Duration
 	renewed        bool
 
-	// place is how long the first place in the queue of a fair lock lasts; 0 if the hold does not wait for
-	// one.
+	// place is how long the first place in the queue of a fair lock lasts; 0 for other locks.
 	place time.Duration
 
 	ctx    context.Context // Context
@@ -78,12 +77,12 @@ func (h *Hold) name(number uint64) {
 func (h *Hold) Owner() string { return h.owner }
 
 // Context returns a context that ends with the hold. It has the values of the context that the lock was
-// taken with, but does not end with it. Its cause is context.Canceled after the last Unlock, an ErrLost if
-// the hold was lost, or ErrClosed; ErrNotHeld for the zero Hold.
+// taken with, but does not end with that context. Its cause is context.Canceled after the last Unlock,
+// ErrLost if the hold was lost, or ErrClosed; for the zero Hold it is ErrNotHeld.
 //
-// It ends no later than the lease, by the clock of this machine, counted from when the last request was
-// sent, whether Redis can be reached or not. A suspended process notices the end only when it continues: a
-// resource that must not be written after that needs the token of a [FencedLock].
+// It ends no later than the lease, counted by the clock of this machine from the sending of the last
+// request, whether Redis can be reached or not. A suspended process notices the end only when it resumes:
+// a resource that must not be written after the end needs the token of a [FencedLock].
 func (h *Hold) Context() context.Context {
 	if h.ctx == nil { // the zero Hold
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -94,7 +93,7 @@ func (h *Hold) Context() context.Context {
 }
 
 // Token returns the last token of this hold, if the lock is a [FencedLock]; 0 for other locks. Each hold
-// gets a greater one than all before it, and so does each Relock.
+// and each Relock gets a greater token than all before.
 func (h *Hold) Token() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,8 +122,8 @@ func (h *Hold) begin(a lockReply) error {
 	return err
 }
 
-// Err returns nil while the process believes that it holds the lock; it does not ask Redis. After that it
-// returns an ErrNotHeld, which is an ErrLost if the hold was lost; or ErrClosed.
+// Err returns nil while the process believes that it holds the lock; it does not ask Redis. Then it
+// returns ErrNotHeld, which is also an ErrLost if the hold was lost; or ErrClosed.
 func (h *Hold) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,9 +142,9 @@ func (h *Hold) Err() error {
 	return nil
 }
 
-// Relock holds the lock once more, with a new lease (RLock.lock by the thread that holds it), so that it
-// needs one more Unlock. After an error it is held as often as before. Errors are ErrNotHeld if the hold
-// has ended, and those of the package.
+// Relock takes the lock once more, with a new lease (RLock.lock by the holding thread), so that it needs
+// one more Unlock. After an error it is held as often as before. Errors are ErrNotHeld if the hold has
+// ended, and those of the package.
 func (h *Hold) Relock(ctx context.Context) error {
 	h.mu.Lock()
 	if h.count == 0 {
@@ -197,11 +196,11 @@ const (
 	gone      = "it was unlocked by force or deleted, or its lease has expired"
 )
 
-// Unlock ends the hold, or one Relock of it (RLock.unlock). Errors are ErrNotHeld if the hold has ended,
-// which is an ErrLost if it was lost, and those of the package.
+// Unlock ends the hold, or one Relock of it (RLock.unlock). Errors are ErrNotHeld if the hold has ended
+// (also an ErrLost if it was lost), and those of the package.
 //
 // The last Unlock ends the hold whatever it returns, even if ctx has ended: the lock is given back in the
-// background as soon as Redis can be reached, and is free at the latest when its lease expires.
+// background once Redis can be reached, and is free at the latest when its lease expires.
 func (h *Hold) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	if h.count == 0 {
@@ -235,7 +234,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return err
 }
 
-// lessen sends how often the lock is still held.
+// lessen lowers the hold count in Redis to count.
 func (h *Hold) lessen(ctx context.Context, count int64) (bool, error) {
 	sent := time.Now()
 	reply, _, err := h.unlock(ctx, count, h.lease, nil)
@@ -274,8 +273,8 @@ func (h *Hold) unlockCall(count int64, lease time.Duration) redisx.Call {
 	return call
 }
 
-// release ends the hold in Redis, and reports whether it was held. It hands the lock to the first waiter of
-// this process, or notifies all waiters.
+// release ends the hold in Redis, and reports whether it was held. It hands the lock to this process's
+// first waiter, or notifies all waiters.
 func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	c := h.keys.client
 	next := c.offer(h.keys)
@@ -311,7 +310,7 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 // handedOn is the reply of unlock.lua if the next owner now holds the lock.
 const handedOn = 2
 
-// extend extends the lease that a request sent at a time has renewed. h.mu is held.
+// extend extends the lease, which a request sent at sent has renewed. h.mu is held.
 func (h *Hold) extend(sent time.Time) {
 	if until := sent.Add(h.lease); until.After(h.until) {
 		h.until = until

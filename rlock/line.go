@@ -28,8 +28,8 @@ type line struct {
 	// handed counts hand-overs in this process since other clients could get the lock.
 	handed int
 
-	// ownMessage says that the next signal is no news: it is for an unlock in this process, or for the new
-	// subscription. freed says that an unlock in this process followed the last request of the head.
+	// ownMessage: the next signal is no news, but an unlock in this process or the new subscription.
+	// freed: an unlock in this process followed the last request of the head.
 	ownMessage, freed bool
 
 	// yields counts the foreign unlocks for which this process still yields: its own unlock has notified
@@ -173,7 +173,7 @@ func (w *waiter) sleep(ctx context.Context) (held bool, err error) {
 	return next.held, next.err
 }
 
-// A next is the next step of a waiter: to return now, and ask unless it was handed the lock or refused; or
+// A next is the next step of a waiter: to return now, and ask unless the lock was granted or refused; or
 // to sleep, as the head of the line until wake or due.
 type next struct {
 	now, held bool
@@ -246,7 +246,7 @@ func (w *waiter) refusedFor(d time.Duration) {
 	}
 }
 
-// failed refuses all waiters after a request without a reply: theirs would get none either.
+// failed refuses all waiters after a request without a reply: their requests would get none either.
 func (w *waiter) failed(ctx context.Context, err error) {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -341,7 +341,7 @@ func (c *Client) unlocked(h *Hold, clients int64) {
 	switch {
 	case k.fair || ln == nil && clients == 0:
 		return
-	case ln == nil: // the next caller of this process has just had the lock
+	case ln == nil: // this process's next caller has already held the lock
 		ln = &line{ownMessage: true}
 		c.lines[k.Hash] = ln
 		time.AfterFunc(othersFirst, func() { c.forget(k, ln) })
@@ -367,7 +367,7 @@ func (c *Client) forget(k *keys, ln *line) {
 	}
 }
 
-// handed gives the offered lock to the waiter, or back if the waiter has left.
+// handed gives the offered lock to the waiter, or gives it back if the waiter has left.
 func (w *waiter) handed(ctx context.Context, a lockReply) {
 	err := w.hold.begin(a)
 	c := w.hold.keys.client

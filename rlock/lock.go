@@ -24,9 +24,9 @@ func (l *handle) Name() string { return l.keys.name }
 
 // Lock waits until the lock is free, and takes it (RLock.lock). The hold is renewed until it ends.
 //
-// It waits for the lock, not for Redis: without a reply of Redis the error is an ErrNoAnswer. If ctx ends
-// first, errors.Is(err, ctx.Err()) holds. After an error the lock is not held: a late grant of Redis is
-// given back. Errors are those of the package.
+// It waits for the lock, not for Redis: if Redis does not reply, the error is ErrNoAnswer. If ctx ends
+// first, errors.Is(err, ctx.Err()) holds. After an error the lock is not held: a late grant is given
+// back. Errors are those of the package.
 func (l *handle) Lock(ctx context.Context) (*Hold, error) {
 	h, _, err := l.keys.acquire(ctx, request{forever: true})
 	return h, err
@@ -43,12 +43,12 @@ func (l *handle) LockFor(ctx context.Context, lease time.Duration) (*Hold, error
 }
 
 // TryLock takes the lock if it is free within wait, and reports whether it did (RLock.tryLock). If the lock
-// was not free, the Hold and the error are nil. A wait of 0 or less is a single attempt, which may overtake
-// waiting callers. A lease of 0 is renewed; any other lease is as for LockFor.
+// was not free, the Hold and the error are nil. A wait of 0 or less means a single attempt, which may
+// overtake waiting callers. With a lease of 0 the hold is renewed; any other lease is as for LockFor.
 //
-// It returns by the end of wait, whatever Redis does. The error is an ErrNoAnswer if a request was sent at
+// It returns by the end of wait, whatever Redis does. The error is ErrNoAnswer if a request was sent at
 // least 30 ms earlier and got no reply; a late grant is given back. A single attempt returns by the end of
-// ctx; if ctx has none, when go-redis gives up.
+// ctx, or without one when go-redis gives up.
 func (l *handle) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error) {
 	if err := l.keys.checkLease(lease); lease != 0 && err != nil && l.keys.err == nil {
 		return nil, false, err
@@ -56,8 +56,8 @@ func (l *handle) TryLock(ctx context.Context, wait, lease time.Duration) (*Hold,
 	return l.keys.acquire(ctx, request{wait: wait, lease: lease})
 }
 
-// ForceUnlock unlocks the lock for any holder, and reports whether there was one (RLock.forceUnlock). A
-// holder in Go notices at its next renewal: its context ends. The request is not sent again: after a
+// ForceUnlock unlocks the lock, whoever holds it, and reports whether it was held (RLock.forceUnlock).
+// The context of a holder in Go ends at its next renewal. The request is not sent again: after a
 // network error the lock may have been unlocked.
 func (l *handle) ForceUnlock(ctx context.Context) (bool, error) { return l.keys.force(ctx) }
 
@@ -69,13 +69,13 @@ func (l *handle) IsLocked(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
-// Results of RemainTimeToLive that are no duration, as those of PTTL.
+// Special results of RemainTimeToLive, as in PTTL.
 const (
-	NoTimeToLive time.Duration = -1 // the key does not expire: it is not a lock of Redisson, or is broken
+	NoTimeToLive time.Duration = -1 // the key does not expire: it is not a Redisson lock, or broken
 	NotLocked    time.Duration = -2 // the lock is free
 )
 
-// RemainTimeToLive returns the rest of the lease, NoTimeToLive or NotLocked (RLock.remainTimeToLive).
+// RemainTimeToLive returns the remaining lease, NoTimeToLive or NotLocked (RLock.remainTimeToLive).
 func (l *handle) RemainTimeToLive(ctx context.Context) (time.Duration, error) {
 	return onMaster(ctx, l.keys, func(rdb redis.Cmdable) (time.Duration, error) {
 		return rdb.PTTL(ctx, l.keys.Hash).Result()
@@ -96,7 +96,7 @@ type request struct {
 	lease   time.Duration // 0: renewed
 }
 
-// acquire is take, and calls the observer.
+// acquire calls take and then the observer.
 func (k *keys) acquire(ctx context.Context, req request) (*Hold, bool, error) {
 	start := time.Now()
 	h, granted, err := k.take(ctx, req)

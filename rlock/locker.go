@@ -6,7 +6,7 @@ import (
 )
 
 // A Locker is a [Lock], [FencedLock] or [FairLock] in a service, and in a test a fake whose methods return
-// a Hold of [FakeHold].
+// a [FakeHold].
 type Locker interface {
 	// Name returns the name of the lock.
 	Name() string

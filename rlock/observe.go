@@ -27,14 +27,14 @@ type Observation struct {
 	// Ended says that this is the end of a hold. Otherwise it is the result of a call.
 	Ended bool
 
-	// Granted reports whether the call got the lock, and Waited how long it took. Err is its error, nil if
-	// the lock was granted, or not within the wait of a TryLock.
+	// Granted reports whether the call got the lock, and Waited how long it took. Err is its error; nil if
+	// the lock was granted, or if the wait of a TryLock passed.
 	Granted bool
 	Waited  time.Duration
 	Err     error
 
-	// Held is how long the hold lasted, counted from when its request was sent. Lost reports whether it
-	// ended otherwise than by its last Unlock.
+	// Held is how long the hold lasted, from the sending of its request. Lost reports whether it ended
+	// other than by its last Unlock.
 	Held time.Duration
 	Lost bool
 }

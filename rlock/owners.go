@@ -39,8 +39,8 @@ func (o *owners) end(number uint64) {
 	delete(o.live, number)
 }
 
-// ended returns the owner whose number ends with some digits, if there was one and it has ended. Scripts
-// reply only these digits, because numbers of Lua have 53 bits.
+// ended returns the ended owner whose number ends with digits, if there is one. Scripts reply only these
+// digits, because Lua numbers have 53 bits.
 func (o *owners) ended(digits int64) (number uint64, ok bool) {
 	const all = 1_000_000_000_000_000 // 15 digits, as in parts/holder.lua
 	if digits <= 0 || digits >= all {

@@ -11,11 +11,11 @@ import (
 )
 
 // A queue holds the waiters of this process for one fair lock. Their order is that of the queue in Redis,
-// which also has those of other processes. One goroutine renews all places and checks whose turn it is: a
-// message may be lost, and an expired lease sends none.
+// which also has the waiters of other processes. One goroutine renews all places and checks whose turn it
+// is: a message may be lost, and an expired lease sends none.
 type queue struct {
 	keys    *keys
-	waiters []*queued // as all fields guarded by the mu of the Client
+	waiters []*queued // like all fields, guarded by the mu of the Client
 	looked  time.Time // time of the last renewal of the places, or attempt
 	due     time.Time // when the goroutine looks next
 
@@ -85,7 +85,7 @@ func (q *queue) keep(ctx context.Context) {
 	}
 }
 
-// next returns the time of the next look. more is false if the queue has no waiters: then keep ends.
+// next returns the time of the next look. If the queue has no waiters, more is false and keep ends.
 func (q *queue) next() (due time.Time, more bool) {
 	c := q.keys.client
 	c.mu.Lock()

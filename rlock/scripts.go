@@ -9,12 +9,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// Each operation is one file.
+// The scripts have one file for each operation.
 //
 //go:embed scripts
 var scriptFiles embed.FS
 
-// Scripts may be sent again, because they state a result and not a step; those that force may not.
+// Scripts may be sent again, because they state a result, not a step; forced unlocks may not.
 var (
 	lockScript   = redisx.Load(scriptDir(), "lock.lua", true)
 	unlockScript = redisx.Load(scriptDir(), "unlock.lua", true)

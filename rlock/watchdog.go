@@ -74,8 +74,8 @@ func (c *Client) watch(ctx context.Context) {
 	}
 }
 
-// dueNow returns the holds whose renewal is due, or nearly so, and when the next renewal is due. more is
-// false if there are no holds: then watch ends.
+// dueNow returns the holds whose renewal is due, or nearly so, and when the next one is due. If there
+// are no holds, more is false and watch ends.
 func (c *Client) dueNow() (holds []*Hold, next time.Time, more bool) {
 	const nearly = 2 * retryPart // of third: holds due within it are renewed now, but no retry is
 	const filling = 2            // of third: holds due within it fill up a script call
@@ -122,7 +122,7 @@ func (c *Client) renew(ctx context.Context, holds []*Hold) {
 }
 
 // renewGroups renews each group of holds in as few script calls as possible. It returns the holds of
-// refused calls, of which a single one may be the cause.
+// refused calls: a single hold may be the cause.
 func (c *Client) renewGroups(ctx context.Context, groups [][]*Hold) (refused []*Hold) {
 	var calls []*redisx.Call
 	var of [][]*Hold // of each call
