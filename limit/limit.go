@@ -1,9 +1,9 @@
-// Package limit defines the interfaces of all limiters of this module, which middleware takes, the numbers
-// that middleware passes on, and the errors. It has no dependencies.
+// Package limit defines the interfaces of all limiters of this module, the numbers that they return, and
+// the errors. Middleware needs no more. It has no dependencies.
 //
 // A [Limiter] is one limit. A [Keyed] has a limit for each key, such as a user or an address. An [Acquirer]
-// is a Limiter that can wait for permits, and a [Ledger] one for costs that are known afterwards; a
-// [KeyedAcquirer] and a [KeyedLedger] are the same for a Keyed. [Of] returns the Limiter of one key. [Func]
+// is a Limiter that can wait for permits, and a [Ledger] is one for costs that are known afterwards;
+// [KeyedAcquirer] and [KeyedLedger] are their forms with keys. [Of] returns the Limiter of one key. [Func]
 // and [KeyedFunc] turn functions into limiters. Package limittest checks that a limiter keeps the rules of
 // this package.
 package limit
@@ -18,11 +18,11 @@ import (
 // A Limiter is one limit. It is safe for concurrent use.
 type Limiter interface {
 	// Allow takes n permits if they are there now, and returns the numbers of the
-	// attempt. It does not wait for permits. A refusal is not an error: Allowed is
-	// false, and nothing was taken. On an error nothing is kept, and the Result is
-	// zero. If n is less than 1, the error is ErrInvalidArgument. If n is more than can
-	// ever be there, it is ErrPermitsExceedRate. If ctx has ended, nothing is taken,
-	// and errors.Is(err, ctx.Err()) holds.
+	// attempt. It does not wait for permits. A refusal is not an error: Allowed is false,
+	// and nothing was taken. On an error nothing is kept, and the Result is zero. If n is
+	// less than 1, the error is ErrInvalidArgument; if n is more than can ever be there,
+	// it is ErrPermitsExceedRate. If ctx has ended, nothing is taken, and errors.Is(err,
+	// ctx.Err()) holds.
 	Allow(ctx context.Context, n int64) (Result, error)
 }
 
@@ -37,9 +37,9 @@ type Keyed interface {
 type Acquirer interface {
 	Limiter
 
-	// Acquire takes n permits, and waits until they are there. n and the errors are those of
-	// Allow. If ctx ends first, nothing is taken, and errors.Is(err, ctx.Err()) holds; if
-	// nothing else went wrong, err is ctx.Err() itself.
+	// Acquire waits for n permits and takes them. n and the errors are those of Allow. If
+	// ctx ends first, nothing is taken, and errors.Is(err, ctx.Err()) holds; if nothing else
+	// went wrong, err is ctx.Err() itself.
 	Acquire(ctx context.Context, n int64) error
 }
 
@@ -55,7 +55,7 @@ type KeyedAcquirer interface {
 type Releaser interface {
 	Limiter
 
-	// Release gives back n permits, as far as they are out. n is that of Allow. After an
+	// Release gives back n permits, or as many as are out. n is that of Allow. After an
 	// error of the store they may be back or not.
 	Release(ctx context.Context, n int64) error
 }
@@ -68,7 +68,7 @@ type KeyedReleaser interface {
 	Release(ctx context.Context, key string, n int64) error
 }
 
-// A Validator checks the arguments it was made with. Middleware asks it before the first visitor comes.
+// A Validator checks the arguments it was made with. Middleware calls it before the first request.
 type Validator interface {
 	// Validate returns nil, or an ErrMisconfigured that names the invalid argument. It does not
 	// ask the store.
@@ -88,12 +88,12 @@ type Option func(*Settings)
 
 // Settings are what options change. The author of a limiter reads them with SettingsOf.
 type Settings struct {
-	// Now is the clock. Nil is the clock of the machine, which is never set back.
+	// Now is the clock. Nil means the monotonic clock of the machine.
 	Now func() time.Time
 }
 
-// WithClock makes a limiter use another clock, such as that of a simulation. Many goroutines call now at
-// once.
+// WithClock makes a limiter use another clock, such as that of a simulation. Many goroutines may call
+// now at once.
 func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Now = now } }
 
 // SettingsOf returns the Settings that options make.
@@ -111,15 +111,15 @@ var (
 	// ErrInvalidArgument: an argument is out of its bounds. Nothing was written.
 	ErrInvalidArgument = errors.New("rratelimiter: invalid argument")
 
-	// ErrMisconfigured: the limiter was made with an argument out of its bounds, so that every
-	// call fails, with valid arguments of its own. It is also an ErrInvalidArgument.
+	// ErrMisconfigured: the limiter was made with an argument out of its bounds, so every call
+	// fails, even with valid arguments. It is also an ErrInvalidArgument.
 	ErrMisconfigured = fmt.Errorf("%w of the limiter itself", ErrInvalidArgument)
 
 	// ErrNoAnswer: Redis did not reply in time. The request may have been carried out or not.
 	ErrNoAnswer = errors.New("rratelimiter: no answer from Redis")
 
 	// ErrPermitsExceedRate: the call asked for more permits than can ever be there at
-	// once, so that no wait would help.
+	// once, so waiting would not help.
 	ErrPermitsExceedRate = errors.New("rratelimiter: permits exceed the rate")
 
 	// ErrNoReservation: a context has no reservation to settle, because no middleware with the option to
@@ -140,8 +140,8 @@ type Result struct {
 	// keep it from visitors and metrics. Empty if there is none.
 	Name string
 
-	// Policy is a name of the limit that visitors may see: 1 to 64 printable characters of
-	// ASCII. Empty if there is none.
+	// Policy is a name of the limit that visitors may see: 1 to 64 printable ASCII
+	// characters. Empty if there is none.
 	Policy string
 
 	// Limit is the most permits that can be there: the rate, or the capacity of a bucket.
@@ -156,8 +156,8 @@ type Result struct {
 	// never more than are really there.
 	Remaining int64
 
-	// Debt is the number of permits that are taken beyond Limit: by charges (Charger), or because
-	// the limit was lowered. 0 if Remaining is not.
+	// Debt is the number of permits taken beyond Limit: by charges (Charger), or because the
+	// limit was lowered. It is 0 unless Remaining is 0.
 	Debt int64
 
 	// RetryAfter is the time until the refused permits will be there if no other caller

@@ -12,8 +12,8 @@ import (
 type Reserver interface {
 	Limiter
 
-	// Reserve takes n permits, waiting up to timeout, and returns nil without an error if it is refused. The
-	// errors are those of Allow.
+	// Reserve takes n permits, waiting up to timeout. If they are refused, the Reservation and the error are
+	// nil. The errors are those of Allow.
 	Reserve(ctx context.Context, n int64, timeout time.Duration) (*Reservation, error)
 
 	// TryReserve is Reserve without waiting, and returns the numbers as Allow does.
@@ -49,14 +49,14 @@ type KeyedCharger interface {
 	Charge(ctx context.Context, key string, n int64) (Result, error)
 }
 
-// A Ledger is a Limiter that takes permits back, reserves them for costs that are known later, and
-// charges what was spent. The limiters of packages fixedwindow, slidingwindow and tokenbucket and the
-// Meter of leakybucket are Ledgers.
+// A Ledger is a Limiter that takes permits back, reserves them for costs known later, and charges
+// what was spent. The limiters of packages fixedwindow, slidingwindow and tokenbucket and the Meter
+// of leakybucket are Ledgers.
 //
-// In them, at most 2^40 permits count as taken: Charge drops the permits beyond. A bucket also drops the
-// part of a debt that would take more than 3,660 days to pay. Their reservations have no ID. On Redis, a
-// Settle whose reply was lost is not sent again, because it might take effect twice: later calls return
-// its error.
+// In these limiters at most 2^40 permits count as taken: Charge drops any beyond. A bucket also drops
+// the part of a debt that would take more than 3,660 days to pay. Their reservations have no ID. On
+// Redis, a Settle whose reply was lost is not sent again, because it might take effect twice: later
+// calls return its error.
 type Ledger interface {
 	Releaser
 	Reserver
@@ -70,21 +70,20 @@ type KeyedLedger interface {
 	KeyedCharger
 }
 
-// A Reservation holds permits for a cost that is known later. Settle it with what was used. A reservation
-// that is never settled counts as used, as estimated: there is nothing to close. It is safe for concurrent
-// use.
+// A Reservation holds permits for a cost that is known later. Settle it with what was used. If it is never
+// settled, the estimate counts as used: there is nothing to close. It is safe for concurrent use.
 type Reservation struct {
 	id     func() string
 	settle func(ctx context.Context, actual []int64) error
 
-	turn    chan struct{} // holds an element while a caller settles
+	turn    chan struct{} // full while a caller settles
 	actual  []int64       // of the first Settle; guarded by turn, as below
 	settled bool
 }
 
 // NewReservation returns a Reservation for the author of a Reserver. id returns its ID; nil if it has none.
-// settle settles it. Its calls follow one another until one returns nil, and after the first all have the
-// same amounts, unless that returned an ErrInvalidArgument.
+// settle settles it. It is called by one caller at a time, until it returns nil, and always with the
+// amounts of the first call, unless that returned an ErrInvalidArgument.
 func NewReservation(
 	id func() string, settle func(ctx context.Context, actual []int64) error,
 ) *Reservation {
@@ -99,14 +98,14 @@ func (r *Reservation) ID() string {
 	return r.id()
 }
 
-// Settle takes the number of permits that were used, 0 or more. For a Group it counts as the argument of
-// Reserve did; or there is one number for each member, in permits. If fewer were used than reserved, the rest
-// comes back, unless it has come back already. If more were used, the difference is charged, whatever is left
-// (Charger). If the estimate was right, Settle does not ask the store.
+// Settle takes the number of permits that were used, 0 or more. For a Group it counts like the argument of
+// Reserve; or there is one number of permits for each member. If fewer were used than reserved, the rest
+// comes back, unless it has already. If more were used, the difference is charged, whatever is left
+// (Charger). If the estimate was right, Settle does not call the store.
 //
-// Settle takes effect once. A second one changes nothing, and returns nil. After an error other than
-// ErrInvalidArgument it is unknown whether it took effect. Then a second Settle, within a minute, finds
-// out, and settles with the amounts of the first.
+// Settle takes effect once. A second Settle changes nothing and returns nil. After an error other than
+// ErrInvalidArgument it is unknown whether the first took effect. A second Settle within a minute then
+// finds out, and if need be settles with the amounts of the first.
 func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 	return err
 }
 
-// sharedReserver is what Shared adds for a Reserver.
+// sharedReserver has the methods that Shared adds for a Reserver.
 type sharedReserver struct{ reserver Reserver }
 
 // Reserve calls Reserve of the Reserver.
