@@ -15,9 +15,8 @@ type Finding struct {
 	Err  error  // how the rule is broken; nil if it is kept
 }
 
-// Check checks a Limiter as TestLimiter does, and returns its findings instead of failing t: for limiters
-// that need not keep all rules, such as those of other libraries. Without a Pair it leaves out the rule for
-// pairs.
+// Check checks a Limiter as TestLimiter does, but returns findings instead of failing t: for limiters that
+// need not keep all rules, such as those of other libraries. Without a Pair it skips the rule for pairs.
 func Check(t *testing.T, spec Spec) []Finding {
 	t.Helper()
 	return suiteOf(spec).findings(t, limiterChecks)

@@ -37,8 +37,8 @@ func emptyKey(r *run) {
 	r.has(limit.Of(k, "key"), 10)
 }
 
-// strange are keys that a limiter may confuse with others, as it trims, folds, cuts, escapes or splits
-// them, or by the names of its own keys in the store.
+// strange are keys that a limiter may confuse because it trims, folds, cuts, escapes or splits them,
+// or because of the names of its own keys in the store.
 var strange = []string{
 	"a", "A", " a", "a ", "a\t", "a\n", "a\r\n", "\na", "a\x00", "a\x00b", "\x00", " ", "\n",
 	"{a}", "{a}b", "{a", "a}", "{}", "{}a", "{{a}}", "}{",

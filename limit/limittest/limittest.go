@@ -1,5 +1,5 @@
 // Package limittest checks that a limiter keeps the rules of package limit: its numbers are right, it grants
-// no more than its rate, and it takes nothing where it refuses or fails. It checks any limiter, on any store:
+// no more than its rate, and it takes nothing when it refuses or fails. It checks any limiter, on any store:
 //
 //	func TestBucket(t *testing.T) {
 //		limittest.TestLimiter(t, limittest.Spec{
@@ -11,9 +11,9 @@
 //		})
 //	}
 //
-// A limiter in memory is best checked with Synctest: in the time of a testing/synctest bubble, calls take no
-// time, and the checks are exact. On a store with its own clock the checks last some 20 intervals, and calls
-// take time. A check that fails because its calls took too long is tried again.
+// A limiter in memory is best checked with Synctest: in a testing/synctest bubble, calls take no time, and
+// the checks are exact. On a store with its own clock the checks last some 20 intervals, and calls take
+// time. A check that fails because its calls took too long is retried.
 package limittest
 
 import (
@@ -33,11 +33,11 @@ type KeyedSpec = SpecOf[limit.Keyed]
 
 // A SpecOf is a Spec or a KeyedSpec. Only New must be set.
 type SpecOf[L any] struct {
-	// New returns an unused limiter of rate permits in an interval, for each check
-	// another. rate is 1 to 1,000, and interval is Interval.
+	// New returns an unused limiter of rate permits in an interval, a different one for
+	// each check. rate is 1 to 1,000, and interval is Interval.
 	New func(t *testing.T, rate int64, interval time.Duration) L
 
-	// Pair returns two handles of one unused limiter, as two processes have them. The
+	// Pair returns two handles of one unused limiter, as two processes would have. The
 	// check that they share the limit needs it.
 	Pair func(t *testing.T, rate int64, interval time.Duration) (L, L)
 
@@ -48,9 +48,9 @@ type SpecOf[L any] struct {
 	// default is 1 s.
 	Interval time.Duration
 
-	// Tolerance is how exact times are, including the store's clock: a permit may come
-	// back that much earlier or later. A RetryAfter or a ResetAfter must never be too
-	// short. The default is a 20th of Interval.
+	// Tolerance is the error allowed in times, including that of the store's clock: a
+	// permit may come back earlier or later by it. A RetryAfter or a ResetAfter must
+	// never be too short. The default is a 20th of Interval.
 	Tolerance time.Duration
 
 	// Synctest runs each check in its own testing/synctest bubble, including New and
@@ -76,18 +76,18 @@ const (
 	SlidingLog Algorithm = iota
 
 	// TokenBucket gives permits back one by one, the rate in an interval, as with GCRA. An
-	// interval may have the permits of a full bucket and those that come back: up to twice
+	// interval may have the permits of a full bucket and the returning ones: up to twice
 	// the rate.
 	TokenBucket
 
-	// FixedWindow gives permits back when a window ends, at once, or little by little in
-	// the next one. Windows begin with the first call, or at multiples of the interval
-	// since 1970. Around the end of a window, an interval has up to twice the rate.
+	// FixedWindow gives permits back when a window ends, all at once or gradually in the
+	// next one. Windows begin with the first call, or at multiples of the interval since
+	// 1970. Around the end of a window, an interval has up to twice the rate.
 	FixedWindow
 
-	// Paced lets permits leave at a constant pace, as from a queue. A request of n is granted
-	// if nothing is owed, and then n/rate of the interval must pass. So one request may
-	// have the rate at once, and the next one waits. Remaining is the rate if nothing is
+	// Paced lets permits leave at a constant pace, as from a queue. A request for n is
+	// granted if nothing is owed, and then n/rate of the interval must pass. So one request
+	// may take the whole rate, and the next one waits. Remaining is the rate if nothing is
 	// owed, otherwise 0, as after each grant. An interval has up to twice the rate.
 	Paced
 )
