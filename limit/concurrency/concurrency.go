@@ -1,9 +1,10 @@
-// Package concurrency limits how many permits are out at once, instead of how many are taken in a time: the
+// Package concurrency limits how many permits are out at once, not how many are taken per interval: the
 // requests being served, the connections to a partner. Callers give their permits back when they are done.
 //
-// A crashed caller cannot give back. So permits are taken for a lease, and come back when it ends. A lease
-// should be longer than the work, or be extended meanwhile. A lease is no lock: a process that stood still
-// beyond the end of its lease does not know it, and goes on while other callers have its permits.
+// A crashed caller cannot give its permits back, so permits are taken for a lease, and come back when the
+// lease ends. A lease should be longer than the work, or be extended meanwhile. A lease is not a lock: a
+// process suspended past the end of its lease does not notice, and continues while other callers have its
+// permits.
 //
 //	leases, err := concurrency.Limit{Most: 20, Lease: time.Minute}.LeasesOnRedis(rdb, "reports")
 //	...
@@ -13,10 +14,10 @@
 //	}
 //	defer lease.Release(context.WithoutCancel(ctx))
 //
-// Behind the interfaces of package limit, permits have no lease of their own. Release gives back the oldest
-// permits that the same limiter has taken, whichever caller holds them, and if there are none, those of
-// other processes. So a caller that releases expired permits gives back those of another caller. Without any
-// Release the limiter is a sliding log: no time as long as a lease has more than Most.
+// Behind the interfaces of package limit, callers have no Lease. Release gives back the oldest permits that
+// the same limiter has taken, whichever caller holds them, or if there are none, those of other processes.
+// So a caller that releases expired permits gives back another caller's. Without any Release the limiter is
+// a sliding log: at most Most permits are granted in any span of one Lease.
 package concurrency
 
 import (
@@ -30,9 +31,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Limit is how many permits are out at once. Each Lease, and each granted call of Allow, has one permit or
-// many. At most 2,000 of these grants are out at once, also if Most is more: then every call is refused. That
-// bounds how long a script takes. To have more, use several names, or take many permits with one lease.
+// A Limit bounds how many permits are out at once. Each Lease, and each granted call of Allow, has one or
+// more permits. At most 2,000 of these grants are out at once, even if Most is more: beyond that every call
+// is refused. This bounds how long a script takes. For more, use several names, or take many permits with one
+// lease.
 type Limit struct {
 	Most  int64         // 1 to 2^40
 	Lease time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
@@ -44,8 +46,8 @@ func (l Limit) InMemory(opts ...limit.Option) (limit.Releaser, error) {
 	return form.InMemory(l.rule, opts)
 }
 
-// InMemoryKeyed returns a limiter with a limit for each key, in this process. After the time of a lease
-// without use of a key, one of the next calls drops its limit.
+// InMemoryKeyed returns a limiter with a limit for each key, in this process. When a key has not been
+// used for the time of a lease, one of the next calls drops its limit.
 func (l Limit) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
 	return form.InMemoryKeyed(l.rule, opts)
 }
@@ -62,8 +64,8 @@ func (l Limit) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.Keyed
 	return form.OnRedisKeyed(l.rule, rdb, name)
 }
 
-// files are the scripts. take.lua is not sent again: the first copy may arrive late, when the lease was
-// released, and would take it once more.
+// files are the scripts. take.lua is not sent again: a first copy that arrives after the lease was
+// released would take it once more.
 //
 //go:embed *.lua parts/*.lua
 var files embed.FS

@@ -35,9 +35,9 @@ func (l Limit) LeasesInMemory(opts ...limit.Option) (*Leases, error) {
 }
 
 // LeasesOnRedis returns a limit shared by all that use its name, as OnRedis does. Waiting callers are served
-// in order within a process, and in no order among processes: the first caller in each line asks again when
-// a lease ends, and until then after 5 ms at first, later every 100 to 200 ms. So a process that has just
-// given a lease back often gets the next one, and another may wait for many times its turn.
+// in order within a process, but not among processes: the first caller in each line asks again when a lease
+// ends, and until then after 5 ms at first, later every 100 to 200 ms. So a process that has just given a
+// lease back often gets the next one, and another may wait many times longer than its turn.
 func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, error) {
 	limiter, err := l.OnRedis(rdb, name)
 	if err != nil {
@@ -46,23 +46,23 @@ func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, e
 	return &Leases{limiter, l.pool(newRemote(l.fixed(), rdb, name), nil)}, nil
 }
 
-// Acquire takes n permits, and waits until they are there. Callers of one process are served in order, so
-// callers that want few permits do not overtake those that want many. The error is limit.ErrInvalidArgument
-// or limit.ErrPermitsExceedRate as for Allow, that of ctx if it has ended, or that of Redis. Permits that
+// Acquire waits for n permits and takes them. Callers of one process are served in order: those that want
+// few permits do not overtake those that want many. The error is limit.ErrInvalidArgument or
+// limit.ErrPermitsExceedRate as for Allow, that of ctx if it has ended, or that of Redis. Permits that
 // Redis granted without a reply are given back as soon as Redis replies again. If the request reaches Redis
 // even later, its permits are out until the lease ends.
 func (l *Leases) Acquire(ctx context.Context, n int64) (*Lease, error) {
 	return l.pool.acquire(ctx, "", n)
 }
 
-// TryAcquire takes n permits if they are there now, also while other callers wait. Otherwise it returns
+// TryAcquire takes n permits if they are there now, even while other callers wait. Otherwise it returns
 // false and no Lease. Errors are those of Acquire.
 func (l *Leases) TryAcquire(ctx context.Context, n int64) (*Lease, bool, error) {
 	return l.pool.tryAcquire(ctx, "", n)
 }
 
-// Release implements limit.Releaser: it gives back permits of Allow. To give back those of a Lease, release
-// the Lease.
+// Release implements limit.Releaser: it gives back permits of Allow. To give back the permits of a Lease,
+// release the Lease.
 func (l *Leases) Release(ctx context.Context, n int64) error {
 	defer l.pool.lines.wake("")
 	return l.Releaser.Release(ctx, n)
@@ -134,7 +134,7 @@ func (l Limit) pool(store store, opts []limit.Option) *pool {
 	return p
 }
 
-// A Lease is permits that are out until it is released or ends. It is safe for concurrent use.
+// A Lease holds permits until it is released or ends. It is safe for concurrent use.
 type Lease struct {
 	pool    *pool
 	key     string
@@ -149,15 +149,15 @@ type Lease struct {
 }
 
 // Expires returns when the lease ends, by the clock of this machine or of limit.WithClock. On Redis it may
-// last longer, by the time that the request took to get there.
+// last longer by the time that the request took to arrive.
 func (l *Lease) Expires() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.expires
 }
 
-// Extend makes the lease last as long as a new one, from now on. The error is ErrExpired if the lease has
-// ended or was released. After another error the lease lasts at least as long as before.
+// Extend restarts the lease at its full length. The error is ErrExpired if the lease has ended or was
+// released. After another error the lease lasts at least as long as before.
 func (l *Lease) Extend(ctx context.Context) error {
 	if err := l.begin(ctx); err != nil {
 		return err
@@ -183,10 +183,10 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the permits back. If it is called again, it gives nothing back, and returns nil. The error
-// is ErrExpired if the lease had ended. After another error the permits may be out: call Release again, or
-// they come back when the lease ends. The work may have ended because its ctx has, so pass Release
-// another: context.WithoutCancel.
+// Release gives the permits back. A second call does nothing and returns nil. The error is ErrExpired if
+// the lease had ended. After another error the permits may still be out: call Release again, or they come
+// back when the lease ends. The work may have stopped because its ctx ended, so pass
+// context.WithoutCancel(ctx).
 func (l *Lease) Release(ctx context.Context) error {
 	if err := l.begin(ctx); err != nil {
 		return err

@@ -20,13 +20,13 @@ type pool struct {
 	lines lines
 }
 
-// The first caller in line asks this often for permits that other processes may give back.
+// How often the first caller in line asks for permits that other processes may give back.
 const (
 	soon   = 5 * time.Millisecond
 	seldom = 200 * time.Millisecond
 )
 
-// expires returns when a lease taken now ends at the earliest: the store takes it later.
+// expires returns the earliest end of a lease taken now: the store takes it later.
 func (p *pool) expires() time.Time { return p.now().Add(p.Interval) }
 
 // ended returns the error of an ended ctx.
@@ -99,7 +99,7 @@ func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease,
 // A line is the callers that wait for permits of one key.
 type line struct {
 	turn    *semaphore.Weighted // held by the first
-	wake    chan struct{}       // signals that permits came back; capacity one
+	wake    chan struct{}       // signals returned permits; capacity one
 	waiting int                 // guarded by the lock of lines
 }
 

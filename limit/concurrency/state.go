@@ -2,8 +2,8 @@ package concurrency
 
 import "github.com/redisson-go/rratelimiter/internal/form"
 
-// mostGrants bounds how many grants are out at once. The scripts may have to read all, and so keep Redis
-// from its other work for some ms at most.
+// mostGrants bounds how many grants are out at once. The scripts may have to read them all, which blocks
+// Redis for some ms at most.
 const mostGrants = 2_000
 
 // mostAtOnce bounds how many grants are allocated at once.
@@ -14,7 +14,7 @@ type bound struct{ most, lease int64 }
 
 func boundOf(n form.Numbers) bound { return bound{n.Limit, n.Interval.Microseconds()} }
 
-// A grant is permits that are out until the end of their lease.
+// A grant holds permits until the end of their lease.
 type grant struct {
 	next, prev *grant
 	ends, n    int64  // µs; permits
@@ -22,7 +22,7 @@ type grant struct {
 	in         *state // the state that lists it, nil if it is not out
 }
 
-// A state is all grants that are out, in the order of their ends.
+// A state holds all grants that are out, in the order of their ends.
 type state struct {
 	first, last *grant
 	grants, out int64  // the number of grants, and the sum of their permits
