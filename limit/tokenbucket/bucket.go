@@ -6,11 +6,11 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
-// A bucket is the rule. Lua and Go have the same float64 operations in the same order. Each result has a
-// name or a conversion of its own, so that the compiler fuses none.
+// A bucket is the rule. Lua and Go perform the same float64 operations in the same order. Each result
+// has its own name or conversion, so that the compiler fuses none.
 type bucket struct {
 	capacity, perSecond float64
-	lowest              float64 // the tokens are at least that; below 0 they are a debt
+	lowest              float64 // the least number of tokens; below 0 they are a debt
 }
 
 // newBucket returns the rule of a bucket. A debt is bounded, so that it can be counted exactly and is paid
@@ -80,14 +80,14 @@ func (b *bucket) at(s *state, now int64) float64 {
 	return min(s.tokens+more, b.capacity)
 }
 
-// seconds is Duration.Seconds of package time, for µs.
+// seconds is time.Duration.Seconds for µs.
 func seconds(us int64) float64 {
 	part := float64(us%1e6) / 1e6
 	return float64(us/1e6) + part
 }
 
 // enough reports whether a bucket may be left with tokens. Tokens due within a nanosecond count, and are
-// owed then: otherwise the error of a division could refuse.
+// then owed: otherwise a rounding error could refuse.
 func (b *bucket) enough(tokens float64) bool { return tokens >= 0 || -tokens/b.perSecond*1e9 < 1 }
 
 // wait returns the time until missing tokens have come, never too short. The tokens, and the time until more

@@ -6,7 +6,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
-// coldFactor is by how much longer a permit of a cold Smooth takes, as in Guava.
+// coldFactor is how many times longer a permit of a cold Smooth takes, as in Guava.
 const coldFactor = 3
 
 // A flow is the rule of a Smooth, in µs and permits. Saved permits of a warm Smooth cost as much as fresh
@@ -76,7 +76,7 @@ func (f flow) reserve(t *ticket, now, n int64) (wait int64) {
 	return wait
 }
 
-// cost returns the µs that spent ones of the saved permits cost.
+// cost returns the µs that spending spent of the saved permits costs.
 func (f flow) cost(saved, spent float64) (us int64) {
 	if !f.warm {
 		return 0

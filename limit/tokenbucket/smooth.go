@@ -12,15 +12,15 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Smooth spreads permits evenly, as the RateLimiter of Guava does: the next caller pays. It grants a
-// request of any size if nothing is owed, and then owes the time of its permits. So callers wait for the
-// permits of the caller before them, never for their own.
+// A Smooth spreads permits evenly, like Guava's RateLimiter: the next caller pays. It grants a request
+// of any size if nothing is owed, and then owes the time of its permits. So callers wait for the permits
+// of the caller before them, never for their own.
 //
 // A Smooth saves unused permits. Without WarmUp it saves those of one second, which then cost nothing.
 // With WarmUp, a limiter that was idle is cold: at first a permit takes three times as long, and after
 // WarmUp of use it takes its time at Rate. That protects a cache or a pool that must fill.
 //
-// It has no form on Redis: see leakybucket.Queue.
+// There is no Smooth on Redis: see leakybucket.Queue.
 type Smooth struct {
 	Rate     float64       // above 0, at most 2^40; 0.5 is a permit in two intervals
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
@@ -40,7 +40,7 @@ func (s Smooth) InMemory(opts ...limit.Option) (*SmoothLimiter, error) {
 }
 
 // InMemoryKeyed returns a limiter for each key, in this process, with the errors of InMemory. Calls drop
-// limiters that were unused for a while, with their saved permits.
+// limiters that have not been used for a while, with their saved permits.
 func (s Smooth) InMemoryKeyed(opts ...limit.Option) (*SmoothKeyed, error) {
 	l, err := form.InMemoryKeyed(s.rule, opts)
 	if err != nil {
@@ -97,16 +97,16 @@ func (l *SmoothLimiter) Allow(ctx context.Context, n int64) (limit.Result, error
 }
 
 // Acquire takes n permits, 1 to Rate, and returns how long it waited for the permits of earlier callers.
-// More than Rate are a limit.ErrPermitsExceedRate: take them in parts. If ctx ends first, Acquire takes
-// nothing, and errors.Is(err, ctx.Err()) holds; but the time passes unused if other callers have come
-// since.
+// For more than Rate the error is limit.ErrPermitsExceedRate: take them in parts. If ctx ends first,
+// Acquire takes nothing, and errors.Is(err, ctx.Err()) holds; but if other callers have come since, its
+// time passes unused.
 func (l *SmoothLimiter) Acquire(ctx context.Context, n int64) (waited time.Duration, err error) {
 	waited, _, err = l.acquire(ctx, "", n, math.MaxInt64)
 	return waited, err
 }
 
-// TryAcquire is Acquire if that waits for at most timeout. Otherwise it returns false at once, and takes
-// nothing. A timeout of 0 or less does not wait.
+// TryAcquire is Acquire if that waits for at most timeout. Otherwise it takes nothing and returns false
+// at once. With a timeout of 0 or less it does not wait.
 func (l *SmoothLimiter) TryAcquire(ctx context.Context, n int64, timeout time.Duration) (bool, error) {
 	_, ok, err := l.acquire(ctx, "", n, timeout)
 	return ok, err
@@ -136,7 +136,7 @@ func (l *SmoothKeyed) TryAcquire(ctx context.Context, key string, n int64,
 	return ok, err
 }
 
-// A smooth is the tickets of all keys, for which callers wait.
+// A smooth holds the tickets of all keys, for which callers wait.
 type smooth struct {
 	tickets form.Opened[ticket]
 	flow    flow

@@ -1,18 +1,18 @@
 // Package tokenbucket grants saved permits: tokens drop into a bucket one by one, at a rate, until it is
-// full, and a permit is a token. After a pause it grants a burst of the capacity, and the rate in the
-// long run. It suits traffic that comes in bursts, as that of users and of API clients.
+// full, and each permit takes a token. After a pause it grants a burst of the capacity, and in the long
+// run the rate. It suits bursty traffic, such as that of users and API clients.
 //
-// In an interval it grants the tokens of the bucket and those that drop into it meanwhile: at most
-// Capacity + Rate permits. Where that matters, use package slidingwindow.
+// In an interval it grants the tokens in the bucket and those that drop in meanwhile: at most
+// Capacity + Rate permits. If that is too many, use package slidingwindow.
 //
 // A [Bucket] refuses. A [Smooth] makes the next caller pay for the permits of the last one, and spreads
 // permits evenly, as the RateLimiter of Guava does.
 //
 // The arithmetic of a Bucket is that of golang.org/x/time/rate, to the last bit, in memory and in Lua; a
-// test compares them. A Bucket does not wrap the limiter of that package: the numbers of a Result would
-// take a second lock, and other callers could come between. Two things differ. Times are whole
-// microseconds. And if the clock is set back, the tokens that came in that time are removed, so that they
-// do not come twice.
+// test compares them. A Bucket does not wrap that package's limiter, because the numbers of a Result
+// would need a second lock, between which other callers could come. Two things differ: times are whole
+// microseconds; and if the clock is set back, the tokens of that time are removed, so that they do not
+// come twice.
 package tokenbucket
 
 import (
@@ -31,8 +31,8 @@ import (
 // Capacity, and Result.Interval is the time in which an empty bucket fills: 1 µs to 3,660 days.
 //
 // If the clock is set back, a Bucket has fewer permits until the clock has caught up, but is full after
-// twice Result.Interval at the latest. If the clock is set forward, the Bucket has the tokens of that
-// time: one Capacity more at most.
+// twice Result.Interval at the latest. If the clock is set forward, the Bucket gains the tokens of that
+// time: at most one Capacity more.
 type Bucket struct {
 	Capacity int64         // 1 to 2^40
 	Rate     float64       // above 0, at most 2^40; 0.5 is a permit in two intervals
@@ -55,8 +55,8 @@ func (b Bucket) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
 // {name}:tokenbucket, which Redis drops when the bucket is full. A lost reply is an error, and may cost
 // permits until they have come back.
 //
-// The numbers may differ between processes, as during a deploy: tokens stay, as far as the bucket has
-// room. A bucket that is full for one process is full for all, also with a larger Capacity.
+// The numbers may differ between processes, as during a deploy: tokens stay if the bucket has room. A
+// bucket that is full for one process is full for all, even with a larger Capacity.
 func (b Bucket) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(b.rule, rdb, name))
 }
