@@ -21,8 +21,8 @@ func (q Queue) inMemory(lines form.Opened[line]) waiting {
 	return waiting{lines, newPacer(q, true), q}
 }
 
-// A crowd is the callers that wait in one line. It has its own lock: its timer cannot know which state is
-// now that of the key.
+// A crowd holds the callers that wait in one line. It has its own lock, because its timer cannot know the
+// current state of the key.
 type crowd struct {
 	mu      sync.Mutex
 	waiters list.List // of chan struct{}, each closed at its turn
@@ -122,7 +122,7 @@ func (c *crowd) postpone() {
 	}
 }
 
-// lost returns by how many µs turns were postponed since the last call.
+// lost returns the µs by which turns were postponed since the last call.
 func (c *crowd) lost() (us int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,10 +1,10 @@
 // Package leakybucket limits by a bucket with a hole, from which water leaks at a rate. Two different
-// limiters have that name, and both are here.
+// limiters have that name; the package has both.
 //
-// A [Meter] refuses: a permit pours a unit of water in, and is refused if there is no room for it. It
-// grants the same requests as a token bucket of the same numbers.
+// A [Meter] refuses: a permit pours in a unit of water, and is refused if there is no room. It grants
+// the same requests as a token bucket with the same numbers.
 //
-// A [Queue] waits: requests stand in it as the water does, and leave one by one at a constant pace. It
+// A [Queue] waits: requests collect in it like water, and leave one by one at a constant pace. It
 // protects services that must not see any burst.
 package leakybucket
 
@@ -21,11 +21,11 @@ import (
 
 // A Meter is a limit of Capacity permits at once and of Rate permits in an Interval. In an interval it
 // grants at most Capacity + Rate. Result.Limit is Capacity, and Result.Interval is the time in which a
-// full bucket leaks out: at most 3,660 days.
+// full bucket drains: at most 3,660 days.
 //
 // If the clock is set back, water that leaked out in that time is in the bucket again; it has leaked out
-// after twice Result.Interval at the latest. If the clock is set forward, the Meter grants one Capacity
-// more at most.
+// after twice Result.Interval at the latest. If the clock is set forward, the Meter grants at most one
+// Capacity more.
 type Meter struct {
 	Capacity int64         // 1 to 2^40
 	Rate     int64         // 1 to 2^40
@@ -39,14 +39,14 @@ func (m Meter) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 }
 
 // InMemoryKeyed returns a limiter with a bucket for each key, in this process. One of the next calls
-// drops a bucket that has leaked out.
+// drops an empty bucket.
 func (m Meter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
 	return form.KeyedLedger(form.InMemoryKeyed(m.rule, opts))
 }
 
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:leakybucket, which Redis drops when the bucket has leaked out. A lost reply is an error, and may
-// cost permits until they have leaked out.
+// {name}:leakybucket, which Redis drops when the bucket is empty. A lost reply is an error, and may cost
+// permits until they have leaked out.
 //
 // The numbers may differ between processes, as during a deploy: the water stays. A limiter with a smaller
 // Capacity refuses until enough has leaked out.

@@ -16,14 +16,14 @@ import (
 // ErrFull is the error of a Wait that finds the line full. Nothing was taken. Test with errors.Is.
 var ErrFull = errors.New("rratelimiter: the line is full")
 
-// A Line is a limiter of a Queue for which callers can wait.
+// A Line is the limiter of a Queue, on which callers can wait.
 type Line interface {
 	limit.Releaser
 
-	// Wait takes one permit when it is its turn: first come, first served. On success it
-	// returns nil. If Capacity callers wait already, or the turn would be later than
-	// Capacity turns from now, it returns ErrFull at once. If ctx ends before the turn,
-	// Wait leaves the line, takes nothing, and errors.Is(err, ctx.Err()) holds.
+	// Wait takes one permit when its turn comes: first come, first served. On success it
+	// returns nil. If Capacity callers are already waiting, or the turn would be later
+	// than Capacity turns from now, it returns ErrFull at once. If ctx ends before the
+	// turn, Wait leaves the line, takes nothing, and errors.Is(err, ctx.Err()) holds.
 	Wait(ctx context.Context) error
 }
 
@@ -35,10 +35,10 @@ type Lines interface {
 	Wait(ctx context.Context, key string) error
 }
 
-// LineInMemory returns a limiter in this process. A caller that leaves the line gives its turn to the next
-// one, and all behind it move up. Callers sleep by the clock of the machine, also with an option
-// WithClock. If the process is stopped for a while, their turns are that much later, at the same pace.
-// Like all the methods, LineInMemory returns a limit.ErrInvalidArgument if a field is out of its bounds.
+// LineInMemory returns a limiter in this process. A caller that leaves the line gives its turn to the
+// next, and all behind it move up. Callers sleep by the clock of the machine, even with WithClock. If the
+// process is stopped for a while, their turns are delayed by that time, at the same pace. Like all the
+// methods, LineInMemory returns a limit.ErrInvalidArgument if a field is out of its bounds.
 func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
 	l, err := form.InMemory(q.allows, opts)
 	if err != nil {
@@ -60,15 +60,15 @@ func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 // LineOnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
 // {name}:leakyqueue, which Redis drops when nothing is owed.
 //
-// A waiting caller gets its turn at once, and sleeps until then without asking Redis. So a caller that
-// leaves gives its turn back only from the end of the line. Elsewhere the turn passes unused, and the
-// callers behind keep theirs. A lost reply is an error, and may cost a turn.
+// A waiting caller is assigned its turn at once, and sleeps until then without asking Redis. So only
+// the last caller in line can give its turn back when it leaves. Elsewhere the turn passes unused, and
+// the callers behind keep theirs. A lost reply is an error, and may cost a turn.
 //
 // Turns are times. If a process is stopped for a while, all its callers whose turns have passed go at
 // once when it resumes.
 //
 // The numbers may differ between processes, as during a deploy: assigned turns stay. A limiter with a
-// smaller Capacity refuses until enough of them have passed.
+// smaller Capacity refuses until enough turns have passed.
 func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error) {
 	l, _ := form.OnRedis(q.allows, rdb, name) // fails as w does
 	w, err := form.OnRedis(q.waits, rdb, name)

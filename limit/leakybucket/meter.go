@@ -6,8 +6,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
-// A hole is the rule of a Meter. Lua and Go have the same float64 operations in the same order. Each
-// result has a name or a conversion of its own, so that the compiler fuses none.
+// A hole is the rule of a Meter. Lua and Go perform the same float64 operations in the same order.
+// Each result has its own name or conversion, so that the compiler fuses none.
 type hole struct{ capacity, rate, interval float64 }
 
 // A water is the permits in a bucket at a time in µs. Its zero value is an empty bucket.
@@ -72,8 +72,8 @@ func (h hole) at(w *water, now int64) float64 {
 	return max(0, w.level-gone)
 }
 
-// wait returns the time until there is room for n permits above a level, never too short: a float64 has
-// the time to a part of a µs, and wait computes the level as a call at that time will.
+// wait returns the time until there is room for n permits above a level, never too short: a float64
+// holds the time to a fraction of a µs, and wait computes the level as a call at that time will.
 func (h hole) wait(w *water, now int64, level, n float64) int64 {
 	excess := n - (h.capacity - level)
 	if excess <= 0 {

@@ -11,22 +11,22 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Queue lets requests out at a constant pace: one each Interval/Rate. Wait stands in line for a turn.
-// Allow takes a turn if it is now, and refuses while anything is owed.
+// A Queue lets requests out at a constant pace: one every Interval/Rate. Wait stands in line for a
+// turn. Allow takes a turn if nothing is owed, and refuses otherwise.
 //
-// A request of n permits is n turns. It goes at once if nothing is owed, and the next request goes
+// A request for n permits takes n turns. It goes at once if nothing is owed, and the next request goes
 // n*Interval/Rate later. So an interval has fewer than twice Rate permits. Result.Limit is Rate.
 // Result.Remaining is Rate if nothing is owed, otherwise 0. While callers stand in line, ResetAfter may
 // be longer than Result.Interval.
 //
-// Release gives back turns at the end. Waiting callers keep theirs.
+// Release gives back turns at the end of the line. Waiting callers keep theirs.
 //
 // If the clock is set back, that time is owed again, up to two intervals or the wait of a full line,
 // whichever is longer. If it is set forward, the time of the step is no longer owed.
 type Queue struct {
 	Rate     int64         // 1 to 2^40
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
-	Capacity int64         // the callers that may wait, 1 to 2^40; they wait at most 3,660 days
+	Capacity int64         // how many callers may wait, 1 to 2^40; they wait at most 3,660 days
 }
 
 // InMemory is LineInMemory without Wait.
@@ -71,8 +71,8 @@ func (q Queue) rule(waits bool) (form.Rule[line], error) {
 	}, nil
 }
 
-// A pacer is the rule of a Queue. Lua and Go have the same float64 operations in the same order. Each
-// result has a name or a conversion of its own, so that the compiler fuses none.
+// A pacer is the rule of a Queue. Lua and Go perform the same float64 operations in the same order.
+// Each result has its own name or conversion, so that the compiler fuses none.
 type pacer struct {
 	rate, interval float64
 	pace           float64 // µs from one turn to the next
@@ -91,7 +91,7 @@ func newPacer(q Queue, waits bool) pacer {
 	return p
 }
 
-// nothing bounds the error of a sum, in µs: less than that is not owed.
+// nothing bounds the error of a sum, in µs: anything less is not owed.
 const nothing = 0.001
 
 // A line is the time that is owed, in µs, at the time last: the next turn is when it has passed. tail is
