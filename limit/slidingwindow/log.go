@@ -14,13 +14,13 @@ import (
 
 // A Log is a limit of Rate permits in any Interval.
 //
-// It has a record for each grant, in the order of time. A call reads the oldest and the newest record,
-// as each knows the sum of all before it. A refusal looks for the record with which enough permits come
-// back, mostly one of the oldest. By halving, that takes at most 20 looks.
+// It has a record for each grant, in order of time. A call reads only the oldest and the newest record,
+// because each has the sum of all before it. A refusal searches for the record with which enough
+// permits come back, mostly one of the oldest: a binary search of at most 20 steps.
 //
-// A limit has at most 1,001 records. Up to a Rate of 1,000 that is no restriction. Above, grants in the
-// same thousandth of the interval are one record, with the time of the latest: permits may come back up
-// to a thousandth of the interval late, never early.
+// A limit has at most 1,001 records. Up to a Rate of 1,000 that is no restriction. Above it, grants in
+// the same thousandth of the interval share a record, with the time of the latest: permits may come
+// back up to a thousandth of the interval late, never early.
 //
 // Release gives back the newest permits, which are the ones most likely unused.
 type Log struct {
@@ -34,16 +34,16 @@ func (l Log) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(l.rule, opts))
 }
 
-// InMemoryKeyed returns a limiter with a log for each key, in this process. After an interval without
-// use of a key, one of the next calls drops its log.
+// InMemoryKeyed returns a limiter with a log for each key, in this process. When a key has not been
+// used for an interval, one of the next calls drops its log.
 func (l Log) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
 	return form.KeyedLedger(form.InMemoryKeyed(l.rule, opts))
 }
 
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
 // {name}:slidinglog, a sorted set with some 90 bytes for a record, which Redis drops an interval after
-// the last grant. Unreadable data under the key count as a rate that was just taken. A lost reply is an
-// error, and may cost permits for an interval.
+// the last grant. Unreadable data under the key counts as if the whole rate had just been taken. A lost
+// reply is an error, and may cost permits for an interval.
 func (l Log) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(l.rule, rdb, name))
 }
@@ -58,7 +58,7 @@ var files embed.FS
 
 var logScript = redisx.Load(files, "log.lua", false)
 
-// mostRecords is the number of slices of an interval that have a record each, where the rate is higher.
+// mostRecords is the number of slices of an interval with a record each, if the rate is higher.
 const mostRecords = 1000
 
 func (l Log) rule() (form.Rule[records], error) {
@@ -139,8 +139,8 @@ func (s *records) expire(end int64) {
 	}
 }
 
-// rewind joins the records later than now, which are there after the clock was set back. Otherwise they
-// would stay for longer than an interval.
+// rewind joins the records later than now after the clock was set back. Otherwise they would stay
+// longer than an interval.
 func (s *records) rewind(now int64) {
 	if s.count == 0 || s.record(s.count-1).at <= now {
 		return
@@ -211,7 +211,7 @@ func (s *records) before(rank int) int64 {
 }
 
 // reach returns the rank of the first record that has n permits together with those before it. It
-// looks at the oldest records first, as it is mostly one of them.
+// starts with the oldest records, because it is mostly one of them.
 func (s *records) reach(n int64) int {
 	low, high := 0, s.count-1
 	for stride := 1; low < high; stride *= 2 {
