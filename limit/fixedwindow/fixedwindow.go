@@ -4,7 +4,7 @@
 //
 // The flaw is well known: around the end of a window it grants up to twice the rate within an
 // interval, to callers that take the rate at the end of one window and again at the beginning of the
-// next. Where that matters, use package slidingwindow or tokenbucket.
+// next. If that matters, use package slidingwindow or tokenbucket.
 package fixedwindow
 
 import (
@@ -40,9 +40,9 @@ func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
 // {name}:fixedwindow, with the permits taken, and the time and the length of the window. Redis drops it
 // when the window ends. A lost reply is an error, and may cost permits until then.
 //
-// Limiters with other numbers may use the same name, as during a deploy. They all count in one window,
-// which lasts for the longest of their intervals. After a change to a shorter interval the last long
-// window lasts to its end.
+// Limiters with other numbers may use the same name, as during a deploy. They share one window, which
+// lasts for the longest of their intervals. After a change to a shorter interval, the last long window
+// still runs to its end.
 func (w Window) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(w.rule, rdb, name))
 }
