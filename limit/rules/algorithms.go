@@ -14,7 +14,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// A maker is an algorithm of any package, whose limiters are an L.
+// A maker is an algorithm of any package whose limiters are of type L.
 type maker[L limit.KeyedReleaser] interface {
 	InMemoryKeyed(opts ...limit.Option) (L, error)
 	OnRedisKeyed(rdb redis.UniversalClient, name string) (L, error)
@@ -42,7 +42,7 @@ func of[L limit.KeyedReleaser](needed, optional string, with func(n numbers) mak
 }
 
 // redisson is the default algorithm. On Redis it is a Keyed of package rratelimiter; in memory
-// slidingwindow.Log decides alike.
+// slidingwindow.Log decides the same way.
 const redisson = "rratelimiter"
 
 // algorithms are the algorithms that a file may name.

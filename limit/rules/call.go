@@ -12,9 +12,9 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Call is the subject of rules. Fields that no rule is by may be empty.
+// A Call is what rules decide about. Fields that no rule uses may be empty.
 type Call struct {
-	// Method is that of HTTP. A gRPC call is a POST.
+	// Method is the HTTP method. A gRPC call is a POST.
 	Method string
 
 	// Path is the escaped path of a URL, as url.URL.EscapedPath returns it, or the full
@@ -31,10 +31,10 @@ type Call struct {
 
 	// User and Address return the user and the address of the caller, or an empty text. They
 	// are called only for rules that need them. Allow calls User at most once, and returns
-	// their errors as they are.
+	// their errors unchanged.
 	User, Address func() (string, error)
 
-	// Timeout bounds the time of the limits, without that of User and Address. If it is 0 or
+	// Timeout bounds the time for the limits, not counting User and Address. If it is 0 or
 	// less, only the context bounds it.
 	Timeout time.Duration
 }
@@ -161,8 +161,8 @@ const shared = "all"
 // mostKey is the length in bytes up to which a key is not hashed.
 const mostKey = 200
 
-// key returns the key of a call for a rule. Different values have different keys, as the characters with a
-// meaning in keys are escaped in values.
+// key returns the key of a call for a rule. Different values have different keys, because values are
+// escaped.
 func (c *caller) key(r *rule) (string, error) {
 	if len(r.by) == 0 {
 		return shared, nil
@@ -189,8 +189,8 @@ func (c *caller) key(r *rule) (string, error) {
 	return string(key), nil
 }
 
-// value returns the value that a call has for a source. It is empty if the call has none, or several values
-// of a header field, none of which is more valid than the others.
+// value returns the value that a call has for a source. It is empty if the call has none, or has several
+// values of a header field, of which none is preferable.
 func (c *caller) value(s source) (string, error) {
 	switch s.kind {
 	case "user":

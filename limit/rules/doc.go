@@ -1,5 +1,5 @@
-// Package rules reads limits from a file, which says which calls are limited, by what, and by how much. It
-// takes the place of annotations on endpoints, and can change while the program runs.
+// Package rules reads limits from a file that says which calls are limited, by what, and by how much. The
+// file replaces annotations on endpoints, and can change while the program runs.
 //
 //	rules:
 //	  - name: search
@@ -15,12 +15,12 @@
 //
 // # Which rule wins
 //
-// One rule applies to a call, besides all rules with "also: true" that match it. That one rule has the most
+// One rule applies to a call, in addition to all matching rules with "also: true": the rule with the most
 // specific route, by the precedence of http.ServeMux, wherever it stands in the file. Among rules with the
-// same route it is the first whose conditions hold. If none holds, the next more general route counts. A
-// rule that is exempt has no limits, and also frees the call from the limits of "also".
+// same route it is the first whose conditions hold. If none holds, the next more general route counts. An
+// exempt rule has no limits, and also frees the call from the limits of "also" rules.
 //
-// The limits of all these rules are asked in the order of the file. They all allow the call, or nothing is
-// kept. Rules never wait, so they cannot name leakybucket.Queue and tokenbucket.Smooth, which make callers
-// wait. The table of all fields is in docs/rules.md.
+// The limits of all these rules are asked in the order of the file. If one refuses, nothing is kept. Rules
+// never wait, so they cannot name leakybucket.Queue and tokenbucket.Smooth, which make callers wait.
+// docs/rules.md has a table of all fields.
 package rules

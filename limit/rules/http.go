@@ -9,8 +9,8 @@ import (
 
 // AllowRequest is Allow for a request to a server; httplimit.NewRules uses it. user and address return the
 // user and the address of the visitor; they may be nil, or return an empty text. The route of the request
-// is its Pattern, if a mux has set it. done gives back the permits that the request has while it runs; it
-// is nil if there are none. AllowRequest does not look at ctx before it has found the rules of the request,
+// is its Pattern, if a mux has set it. done gives back the permits that the request holds while it runs; it
+// is nil if there are none. AllowRequest looks at ctx only after it has found the rules of the request,
 // when the timeout of httplimit begins.
 func (r *Rules) AllowRequest(
 	ctx context.Context, request *http.Request, user, address func(*http.Request) (string, error), n int64,

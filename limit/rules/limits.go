@@ -38,7 +38,7 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 	}
 }
 
-// makes reports why limiters of a definition cannot be made, or would refuse every call.
+// makes reports a definition whose limiters cannot be made, or would refuse every call.
 func (p *parser) makes(r *rule, d definition, line int) {
 	l, err := algorithms[d.algorithm].inMemory(d.numbers)
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
 	return d, name
 }
 
-// fits reports fields that an algorithm lacks or does not have.
+// fits reports missing fields and fields that an algorithm does not have.
 func (p *parser) fits(name string, lines map[string]int, line int) {
 	a, ok := algorithms[name]
 	if !ok {

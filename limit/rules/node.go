@@ -17,7 +17,7 @@ import (
 // mostMistakes bounds the reported mistakes.
 const mostMistakes = 100
 
-// A mistake is one in a file.
+// A mistake is a mistake in a file.
 type mistake struct {
 	line int // 0 if unknown
 	text string
@@ -44,7 +44,7 @@ func (r *reader) wrong(line int, format string, args ...any) {
 	r.note(max(1, line), format, args...)
 }
 
-// note adds a mistake, up to a bound: a file may have as many as characters.
+// note adds a mistake, up to a bound: a file may have one for each character.
 func (r *reader) note(line int, format string, args ...any) {
 	if r.found++; r.found <= mostMistakes {
 		r.mistakes = append(r.mistakes, mistake{line, fmt.Sprintf(format, args...)})

@@ -21,13 +21,13 @@ const (
 	mostSegments = 32 // of a route
 )
 
-// Parse reads a file of rules, YAML or JSON (without its escapes \/ and \ud83d\ude00, a pair for one
-// character), of at most 1 MiB and 500 rules. docs/rules.md describes the format. Aliases of YAML are not
+// Parse reads a file of rules, YAML or JSON (without its escape \/ and surrogate pairs such as
+// \ud83d\ude00), of at most 1 MiB and 500 rules. docs/rules.md describes the format. YAML aliases are not
 // allowed.
 //
 // The error joins all mistakes, up to 100, in the order of their lines: "line 12: rate is -1, must be 1 to
-// 2^40". A file that is not YAML has that mistake only, without its line if the file is larger than 64 KiB.
-// Each mistake is a limit.ErrInvalidArgument. A file with a mistake has no Set.
+// 2^40". For a file that is not YAML, that is the only mistake, without a line if the file is larger than
+// 64 KiB. Each mistake is a limit.ErrInvalidArgument. After any mistake the Set is nil.
 func Parse(data []byte) (*Set, error) {
 	p := parser{set: &Set{routes: &routes{http.NewServeMux()}, sum: sha256.Sum256(data)}}
 	if len(data) > mostBytes {
@@ -116,7 +116,7 @@ func (p *parser) rule(n *yaml.Node) *rule {
 	return r
 }
 
-// sense reports rules that cannot be meant.
+// sense reports rules that make no sense.
 func (p *parser) sense(r *rule, lines map[string]int) {
 	if r.also && r.exempt && r.route == "/" && r.free() && !r.vague {
 		p.wrong(lines["also"], "%s exempts all calls from all rules, must have a match", r)
@@ -173,7 +173,7 @@ func (p *parser) pattern(what string, n *yaml.Node) string {
 	return strings.Join(words, " ")
 }
 
-// path reports valid paths that would not match what their author means.
+// path reports valid paths that would not match what their author meant.
 func (p *parser) path(what string, n *yaml.Node, path string) {
 	switch {
 	case strings.Count(path, "/") > mostSegments:

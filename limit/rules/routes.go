@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// routes find the rules of a path. http.ServeMux matches them, with its precedence: of two routes that
-// match the same request one is more specific, or Parse has refused them. So the routes that match a
-// request form a chain, which depends only on the most specific of them, and is computed once.
+// routes find the rules of a path. http.ServeMux matches them by its precedence: of two routes that
+// match the same request one is more specific, or Parse has rejected them. So the routes that match a
+// request form a chain, which depends only on the most specific route, and is computed once.
 type routes struct{ mux *http.ServeMux }
 
 // A route is one pattern and the rules that have it.
@@ -103,7 +103,7 @@ func (r *route) covers(other *route) bool {
 	}
 	n := len(r.segments)
 	if r.open {
-		n-- // the end matches any rest, also nothing behind the slash
+		n-- // the end matches any rest, even an empty one
 		if len(other.segments) <= n {
 			return false
 		}

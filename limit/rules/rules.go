@@ -122,7 +122,7 @@ type Grant struct {
 	reservations []*limit.Reservation // of rules that settle
 }
 
-// A loan is permits taken from a part.
+// A loan holds permits taken from a part.
 type loan struct {
 	part *part
 	key  string
@@ -161,10 +161,10 @@ func giveBack(ctx context.Context, loans []loan) error {
 // error or a refusal nothing is kept. A call that lacks the source of a rule is a limit.ErrInvalidArgument.
 //
 // Allow asks the limits in the order of the file, up to the first refusal, and then gives back the permits
-// that the limits before it granted, even if ctx has ended. It waits up to 100 ms for that. Meanwhile those
-// limits may refuse other calls; if the Store fails then, the permits come back with time. So put the
-// limits that refuse most often first. If all limits of a rule are of rratelimiter on Redis, and at most
-// four, they decide in one call.
+// that earlier limits granted, even if ctx has ended. It waits up to 100 ms for that. Meanwhile these
+// limits may refuse other calls; if the Store fails, the permits come back with time. So put the limits
+// that refuse most often first. If a rule has at most four limits, all of rratelimiter on Redis, they
+// decide in one call.
 func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return Grant{}, fmt.Errorf("rratelimiter: %w", err)
@@ -172,7 +172,7 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	return r.allow(ctx, call, n)
 }
 
-// allow is Allow, but does not look at ctx before it has found the rules.
+// allow is Allow, but finds the rules before it looks at ctx.
 func (r *Rules) allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if n < 1 {
 		return Grant{}, fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
@@ -249,7 +249,7 @@ func (t *taking) take(ctx context.Context, l loan) error {
 // undoing is how long a refused call waits while its permits go back.
 const undoing = 100 * time.Millisecond
 
-// undo returns the loans. It goes on when the caller leaves, so that a process that stood still loses no
+// undo returns the loans. It continues when the caller leaves, so that a suspended process loses no
 // permits. It drops errors: the permits come back with time.
 func (t *taking) undo(ctx context.Context) {
 	if len(t.loans) == 0 {

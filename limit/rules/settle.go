@@ -14,9 +14,9 @@ type reserver interface {
 }
 
 // Reservation returns the permits of all rules with "settle: true", for a cost that is known later. It is nil
-// if no such rule matched. Settle it once with the permits that were used, in place of n times the cost of
-// each rule. It is not needed: otherwise the estimates count. After an error some limits may have been
-// settled; another Settle settles the others.
+// if no such rule matched. Settle it once with the permits that were used, which replace n times the cost of
+// each rule. Without a Settle the estimates count. After an error some limits may have been settled; another
+// Settle settles the others.
 func (g *Grant) Reservation() *limit.Reservation {
 	if len(g.reservations) == 0 {
 		return nil

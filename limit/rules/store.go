@@ -36,8 +36,8 @@ func lender(l limit.KeyedReleaser, err error) (form.Lender, error) {
 	return lender, nil
 }
 
-// InMemory is a Store in this process. Its rratelimiter is slidingwindow.Log, the algorithm of rratelimiter
-// on Redis.
+// InMemory is a Store in this process. Its rratelimiter is slidingwindow.Log, which decides as rratelimiter
+// does on Redis.
 func InMemory(opts ...limit.Option) Store { return memory{opts} }
 
 type memory struct{ opts []limit.Option }

@@ -11,14 +11,13 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Watch reads a file again and again, and reloads the rules when it has changed. It returns the error of
-// ctx when ctx has ended. every is at least 1 ms; otherwise, or if notify is nil, the error is a
+// Watch polls a file, and reloads the rules when it has changed. It returns the error of ctx when ctx
+// has ended. every is at least 1 ms; otherwise, or if notify is nil, the error is a
 // limit.ErrInvalidArgument.
 //
-// Watch compares the content, so that it does not matter how a file is replaced: written in place, renamed,
-// or through a link, as in a ConfigMap of Kubernetes. It applies a change when it has read the same content
-// twice, so that a file that is being written does not count as a shorter one. Pipes and devices are an
-// error, and not read.
+// Watch compares the content, so it does not matter how a file is replaced: written in place, renamed, or
+// through a link, as in a Kubernetes ConfigMap. It applies a change when it has read the same content
+// twice, so a partly written file does not count. Pipes and devices are an error, and not read.
 //
 // Watch calls notify for each change, with nil if it was applied. If the file is unreadable or has
 // mistakes, notify gets the error, once for each content, and the rules stay as they are.
@@ -44,7 +43,7 @@ func (r *Rules) Watch(ctx context.Context, file string, every time.Duration, not
 	}
 }
 
-// A watcher compares the contents of a file with those before.
+// A watcher compares the content of a file with the last reading.
 type watcher struct {
 	rules *Rules
 	file  string
@@ -88,7 +87,7 @@ func (w *watcher) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // to open a pipe waits, beyond the end of ctx
+	if !info.Mode().IsRegular() { // opening a pipe would block past the end of ctx
 		return nil, fmt.Errorf("%w: %s is %v, must be a file", limit.ErrInvalidArgument, w.file, info.Mode())
 	}
 	f, err := os.Open(w.file)
