@@ -7,10 +7,9 @@ import (
 )
 
 // A bounded is the context of one call of the limiter: that of the request, with a timeout. It differs
-// from context.WithDeadline, which would cost more than the rest of the middleware, in two ways. It
-// makes its timer when Done is called, which a limiter in memory does not do. And it does not end with
-// the context of the request before the deadline of that: propagation costs memory, and the timeout
-// is short.
+// in two ways from context.WithDeadline, which would cost more than the rest of the middleware. It
+// makes its timer when Done is called, which a limiter in memory does not do. And it does not end when
+// the context of the request is canceled: propagation costs memory, and the timeout is short.
 //
 // It ends once, by timeout or by end, and is not reused: a limiter may still look at it after it has
 // returned.

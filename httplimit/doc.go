@@ -38,9 +38,9 @@
 //
 // The limiter has 100 ms ([WithTimeout]). If it fails or does not reply in time, the response is a
 // 503, or the request is passed on ([WithFallback]). [WithErrorHook] receives the error. A request
-// that can never succeed is refused with 400 in any case: no key, a key that the limiter does not
-// take, a cost above the limit. If the visitor has disconnected by the time the limiter fails, the
-// response is an empty 503, and no hook is called.
+// that can never succeed always gets a 400: no key, a key that the limiter rejects, a cost above
+// the limit. If the visitor has disconnected by the time the limiter fails, the response is an
+// empty 503, and no hook is called.
 //
 // # Before a limit is enforced
 //

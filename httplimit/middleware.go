@@ -45,7 +45,7 @@ type Middleware struct {
 }
 
 // A Decision is the outcome for one request, for hooks and for a function that writes the response.
-// Visitors may see no more of it than Status and the numbers of Result.
+// Visitors may see only Status and the numbers of Result.
 type Decision struct {
 	// Key is the key of the request. It is empty if the KeyFunc failed, and with NewRules, where the
 	// names in Result contain the keys.
@@ -66,8 +66,8 @@ type Decision struct {
 	Status int
 }
 
-// New returns a Middleware that takes the permits for each request from the limit of keyed that key
-// names. limit.Shared makes a Keyed of a single Limiter.
+// New returns a Middleware that takes the permits for each request from the limit in keyed that key
+// selects. limit.Shared makes a Keyed of a single Limiter.
 //
 // The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, an argument of an option is
 // out of its bounds, or keyed cannot reserve what WithSettle or WithActual asks for; or that of keyed, if
@@ -224,7 +224,7 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 }
 
 // ask calls the limiter, whose timeout begins now, or the rules, whose timeout begins when they have
-// found out what to ask and look at the context.
+// found the limits and look at the context.
 func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
 	c.key, c.cost = d.Key, d.Cost
 	if m.rules == nil {
@@ -254,8 +254,8 @@ func (m *Middleware) explained(r *http.Request, err error) error {
 	return fmt.Errorf("%w in %v (httplimit.WithTimeout): %w", limit.ErrNoAnswer, m.timeout, err)
 }
 
-// untimed returns a function after which the timeout of the limiter begins again, so that a visitor
-// that can slow down the function does not get a Fallback.
+// untimed returns a function that restarts the limiter's timeout when it returns, so that a visitor
+// that can slow it down does not get a Fallback.
 func untimed(c *call, key KeyFunc) func(*http.Request) (string, error) {
 	if key == nil {
 		return nil

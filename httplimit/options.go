@@ -40,9 +40,9 @@ func WithCost(cost CostFunc) Option {
 }
 
 // WithTimeout sets how long the limiter may take for one request, at least 1 ms. The time of a
-// KeyFunc or a CostFunc does not count, nor, with NewRules, the time that it takes to find the rules
-// of the request. After d the limiter's context ends, and the Fallback decides about the request. It
-// ends earlier at the deadline of the request's context, if there is one, but not when the visitor
+// KeyFunc or a CostFunc does not count, nor, with NewRules, the time to find the rules of the
+// request. After d the limiter's context ends, and the Fallback decides about the request. It ends
+// earlier at the deadline of the request's context, if there is one, but not when the visitor
 // disconnects: the request may then still take d. The default is 100 ms.
 func WithTimeout(d time.Duration) Option {
 	return option(d >= time.Millisecond, invalid("WithTimeout", "d", d, "be at least 1ms"),
@@ -50,9 +50,8 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // A Fallback decides about a request if the limiter fails, for example because Redis is down. It does
-// not apply to requests that are wrong themselves: a missing key, a key that the limiter does not
-// take or a cost above the limit is refused with 400 in any case. Nor does it apply to errors of a
-// KeyFunc or a CostFunc.
+// not apply to invalid requests: a missing key, a key that the limiter rejects or a cost above the
+// limit always gets a 400. Nor does it apply to errors of a KeyFunc or a CostFunc.
 type Fallback int
 
 const (
@@ -83,8 +82,8 @@ func WithShadow() Option {
 }
 
 // WithNearLimit calls hook for each allowed request after which the used share of a limit is at least
-// share: 0.8 means 80 %. share is more than 0, at most 1. Of several limits one is enough. As with all
-// hooks, many goroutines call it at once, and the request waits for it.
+// share: 0.8 means 80 %. share is more than 0, at most 1. If there are several limits, one is enough.
+// As with all hooks, many goroutines call it at once, and the request waits for it.
 func WithNearLimit(share float64, hook func(*http.Request, Decision)) Option {
 	if hook == nil {
 		return option[Middleware](false, nilArgument("WithNearLimit", "hook"), nil)

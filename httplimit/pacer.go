@@ -12,7 +12,7 @@ import (
 )
 
 // A Pacer is an http.RoundTripper that waits for a permit before it sends a request, so that a program
-// observes the limit of a service that it calls. It is safe for concurrent use and starts no
+// stays within the limit of a service that it calls. It is safe for concurrent use and starts no
 // goroutines.
 type Pacer struct {
 	next    http.RoundTripper
@@ -29,7 +29,7 @@ type Pacer struct {
 // A PacerOption configures a Pacer.
 type PacerOption func(*Pacer) error
 
-// WithMaxWait sets how long a request may wait for its turn, more than 0. If it would take
+// WithMaxWait sets how long a request may wait for its turn, more than 0. If the wait would be
 // longer, the error is an ErrWait: at once if the limiter reports how long, and otherwise after d.
 // By default only the context of the request ends the wait.
 func WithMaxWait(d time.Duration) PacerOption {

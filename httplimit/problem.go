@@ -46,8 +46,9 @@ func (m *Middleware) problem(d Decision) []byte {
 	return append(b, "]}\n"...)
 }
 
-// appendViolated appends the names of the limits that refused. A limit is not allowed either if only
-// another one refused, but then it has no RetryAfter. Without any RetryAfter all count as refused.
+// appendViolated appends the names of the limits that refused. A limit that did not refuse may have
+// Allowed false because another refused, but then it has no RetryAfter. Without any RetryAfter all
+// count as refused.
 func appendViolated(b []byte, names []policyName, all []limit.Result) []byte {
 	waits := false
 	for i := range all {

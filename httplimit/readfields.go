@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// readRetry returns after which time a refused client may send again. ok is false if no field of the
-// response says so.
+// readRetry returns the time after which a refused client may send again. ok is false if no field of
+// the response has it.
 func readRetry(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date

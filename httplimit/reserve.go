@@ -27,7 +27,7 @@ const settleTimeout = time.Second
 // that has its cost at the end. An estimate that is never settled counts.
 //
 // If there is no response, the estimate counts, because the service may have done the work. It comes
-// back only if the request got no connection, as reported by an http.Transport (httptrace).
+// back only if an http.Transport reports (httptrace) that the request got no connection.
 func WithReserve(estimate CostFunc, actual func(*http.Response) int64) PacerOption {
 	return option(estimate != nil, nilArgument("WithReserve", "estimate"),
 		func(p *Pacer) { p.estimate, p.actual = estimate, actual })

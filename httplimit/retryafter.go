@@ -20,8 +20,7 @@ const (
 	// (section 8.5.1 of draft 11, which names ten minutes).
 	maxRetryAfter = 10 * time.Minute
 
-	// minSweep is the least number of paused hosts at which those whose pause has ended
-	// are forgotten.
+	// minSweep is the least number of hosts that starts a sweep.
 	minSweep = 128
 )
 
@@ -30,15 +29,14 @@ const (
 // WithRetries it also sends the refused request again. It is safe for concurrent use and
 // starts no goroutines.
 //
-// The first of these fields counts: Retry-After, in seconds or as a date (RFC 9110, section 10.2.3);
-// RateLimit of draft-ietf-httpapi-ratelimit-headers-11, with the longest t of the items whose r is 0;
-// RateLimit-Reset of draft 6, if RateLimit-Remaining is 0 or absent; and X-RateLimit-Reset in the same
-// way. X-RateLimit-Reset is a date, or a number: from 10^12 on
-// a Unix time in ms, from 10^9 on in seconds, and below that seconds from now. Malformed
-// fields are ignored. Dates are compared with the Date of the response, if it has one, so
-// that the clocks need not agree.
+// The time comes from the first of these fields: Retry-After, in seconds or as a date (RFC 9110,
+// section 10.2.3); RateLimit of draft-ietf-httpapi-ratelimit-headers-11, with the longest t of the
+// items whose r is 0; RateLimit-Reset of draft 6, if RateLimit-Remaining is 0 or absent; and
+// X-RateLimit-Reset in the same way. X-RateLimit-Reset is a date, or a number: from 10^12 on a Unix
+// time in ms, from 10^9 on in seconds, and below that seconds from now. Malformed fields are ignored.
+// Dates are compared with the Date of the response, if it has one, so that the clocks need not agree.
 //
-// A server can pause a host for 10 minutes at most. When the pause ends, all waiting
+// A server can pause a host for at most 10 minutes. When the pause ends, all waiting
 // requests are sent at once; wrap a Pacer to send them one by one.
 type RetryAfterTransport struct {
 	next     http.RoundTripper

@@ -24,12 +24,12 @@ type Rules interface {
 	) (result limit.Result, done func(context.Context) error, err error)
 }
 
-// ReservingRules are Rules some of whose limits are settled when it is known what a request used.
+// ReservingRules are Rules with limits that are settled once it is known what a request used.
 type ReservingRules interface {
 	Rules
 
-	// ReserveRequest is AllowRequest, and returns the reservation of the limits that are settled; nil
-	// if there are none. A Settle with one amount settles all of them.
+	// ReserveRequest is AllowRequest, and returns the reservation of the limits to settle; nil if
+	// there are none. A Settle with one amount settles all of them.
 	ReserveRequest(
 		ctx context.Context, r *http.Request, user, address func(*http.Request) (string, error), n int64,
 	) (
@@ -40,17 +40,18 @@ type ReservingRules interface {
 // NewRules returns a Middleware that asks rules about each request. Put it around the
 // whole mux, or around the handler that authenticates users: rules match routes themselves.
 //
-// user returns the name of an authenticated user, such as that of a session. An empty name or an
-// ErrNoKey means no user, and so does a nil function. Its other errors are treated like those of a
-// KeyFunc: a Fallback does not apply to them, and WithTimeout does not bound it.
-// Rules by address use ByAddress, unless WithAddress says otherwise.
+// user returns the name of an authenticated user, such as that of a session. An empty name, an
+// ErrNoKey or a nil function means no user. Other errors are treated like those of a KeyFunc: a
+// Fallback does not apply to them, and WithTimeout does not bound it. Rules by address use
+// ByAddress, unless WithAddress says otherwise.
 //
 // The fields and problem documents contain the names of the limits in the rules. With WithSettle or
 // WithActual the limits that the rules mark are settled, all by one Settle; after a panic their
 // estimates count, whatever WithActual says.
 //
-// If rules or an option is nil, an argument of an option is out of its bounds, or rules are no
-// ReservingRules for WithSettle or WithActual, the error is a limit.ErrInvalidArgument.
+// If rules or an option is nil, an argument of an option is out of its bounds, or WithSettle
+// or WithActual is given and rules are not ReservingRules, the error is a
+// limit.ErrInvalidArgument.
 func NewRules(rules Rules, user KeyFunc, opts ...Option) (*Middleware, error) {
 	if rules == nil {
 		return nil, nilArgument("NewRules", "rules")

@@ -14,29 +14,30 @@ import (
 // place is that of the reservations of this package in a context.
 const place = "httplimit"
 
-// Settle says how many permits a request used, 0 or more, in a handler behind a Middleware with
-// WithSettle, or for a response that a Pacer with WithReserve returned, with the context of its Request.
-// Of a limit.Shared Group there may be as many amounts as limiters. If less was used than the estimate,
-// the rest comes back; if more was used, the difference is charged (limit.Reservation).
+// Settle reports how many permits a request used, 0 or more: in a handler behind a Middleware with
+// WithSettle, or, with the context of its Request, for a response of a Pacer with WithReserve. For a
+// limit.Shared Group there may be one amount for each limiter. If less was used than the estimate, the
+// rest comes back; if more was used, the difference is charged (limit.Reservation).
 //
 // If several Middlewares with WithSettle are around the handler, Settle settles the reservation of each.
 // It takes effect once: a second Settle changes nothing and returns nil. If the first one failed, it tries
-// again with the amounts of the first. A request that needed no permits, or that passed without, has
-// nothing to settle, and Settle returns nil.
+// again with the amounts of the first. If a request needed no permits, or was passed on without any,
+// Settle does nothing and returns nil.
 //
 // Settle ignores the end of ctx, because permits are used whether or not the visitor is still there;
 // WithTimeout bounds it. It may be called after the handler has returned. The error, which the hook for
-// errors also receives, is that of limit.Reservation.Settle. It is a limit.ErrNoReservation if no
-// Middleware with WithSettle and no such Pacer made ctx.
+// errors also receives, is that of limit.Reservation.Settle. It is limit.ErrNoReservation if ctx comes
+// neither from a Middleware with WithSettle nor from such a Pacer.
 func Settle(ctx context.Context, actual ...int64) error { return admission.Settle(ctx, place, actual) }
 
-// WithSettle reserves the cost of a request as an estimate (WithCost), which the handler corrects by
-// Settle when it knows better. An estimate that is never settled counts. The limiter must be a
+// WithSettle reserves the cost of a request as an estimate (WithCost), which the handler corrects
+// with Settle once it knows. An estimate that is never settled counts. The limiter must be a
 // limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group. Otherwise New
-// returns a limit.ErrInvalidArgument. With NewRules the rules say which limits are settled.
+// returns a limit.ErrInvalidArgument. With NewRules, the rules determine which limits are
+// settled.
 //
-// The fields of the response have the numbers of the estimate. Admit does not reserve, because it cannot
-// change the request that the handler gets: its estimate counts.
+// The fields of the response show the estimate. Admit does not reserve, because it cannot change the
+// request that the handler gets: its estimate counts.
 func WithSettle() Option {
 	return func(m *Middleware) error {
 		m.settles = true
@@ -50,7 +51,7 @@ type Response struct {
 	// panicked before it sent one.
 	Status int
 
-	// Bytes is how many bytes of the body the handler wrote, without those that it wrote to a
+	// Bytes is the number of body bytes that the handler wrote, not counting writes to a
 	// connection that it took over.
 	Bytes int64
 
@@ -58,10 +59,10 @@ type Response struct {
 	Header http.Header
 }
 
-// WithActual reserves the cost of a request as an estimate (WithCost), and calls actual when the handler
-// has returned to learn what it used, such as the bytes of the response. If actual is negative, the
-// estimate counts. With WithSettle as well, the first Settle of the handler is what counts. The limiter
-// is that of WithSettle, and so is what is said there about fields and Admit.
+// WithActual reserves the cost of a request as an estimate (WithCost), and after the handler calls
+// actual to learn what it used, such as the bytes of the response. If the result is negative, the
+// estimate counts. With WithSettle as well, the handler's first Settle counts. The limiter, the fields
+// and Admit are as for WithSettle.
 //
 // If the handler panics, what it was about to send is unknown, so nothing comes back: the estimate
 // counts, or actual if it is more. The handler gets a ResponseWriter that counts, and implements
