@@ -11,9 +11,9 @@ import (
 
 // A Limiter is the Limiter of go-grpc-middleware (interceptors/ratelimit of its v2), for servers that
 // use those interceptors already. The interceptors of this package tell the peer more:
-// go-grpc-middleware turns each error into a RESOURCE_EXHAUSTED of its own, with the text of the error
-// and without its details. So the peer gets the time to retry from grpc-retry-pushback-ms only, and a
-// failed limiter looks like a refusal.
+// go-grpc-middleware turns each error into its own RESOURCE_EXHAUSTED, with the text of the error but
+// without its details. So the peer learns when to retry only from grpc-retry-pushback-ms, and a failed
+// limiter looks like a refusal.
 type Limiter struct{ gate *gate }
 
 // NewLimiter returns a Limiter on limiter, with the options of a server; WithPerMessage, WithSettle and

@@ -70,8 +70,8 @@ func (b *booking) in() context.Context {
 	return b.In(b.ctx, place)
 }
 
-// end settles the call as WithActual says, once. After a panic nothing comes back; rules have several
-// estimates, which all count then.
+// end settles the call once, as WithActual says. After a panic nothing comes back; with rules, all
+// their estimates count.
 func (b *booking) end(panicked bool, err error) {
 	least := int64(0)
 	if panicked {

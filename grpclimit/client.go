@@ -16,8 +16,8 @@ import (
 // WithSettle or WithActual asks for.
 //
 // If limiter is a limit.KeyedAcquirer, such as a Keyed or limit.Shared of a RateLimiter, the call
-// waits in its line. Otherwise there is no line: the interceptor calls Allow again after RetryAfter,
-// and refuses a call at once if it would wait longer than its deadline or WithMaxWait.
+// waits in its line. Otherwise the interceptor calls Allow again after RetryAfter, and refuses a
+// call at once if it would wait longer than its deadline or WithMaxWait.
 //
 // The errors are statuses as on a server, for calls that were not sent: RESOURCE_EXHAUSTED, with
 // RetryInfo if the limiter reports the time, for a call that may not wait long enough; CANCELED or
@@ -124,7 +124,7 @@ func (g *gate) wait(ctx context.Context, key string, permits int64) (limit.Resul
 	return admission.Poll(ctx, g.latest(ctx), ask)
 }
 
-// latest returns until when a call may wait, zero for no bound.
+// latest returns the time until which a call may wait, zero for no bound.
 func (g *gate) latest(ctx context.Context) time.Time {
 	latest, _ := ctx.Deadline()
 	if end := time.Now().Add(g.maxWait); g.bounded && (latest.IsZero() || end.Before(latest)) {

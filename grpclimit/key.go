@@ -13,8 +13,8 @@ import (
 
 // A Key returns the key of the limit of a call. fullMethod is "/package.Service/Method", and ctx is
 // the context of the call. An error that wraps limit.ErrInvalidArgument refuses the call with
-// INVALID_ARGUMENT. The caller gets a gRPC status, as of package status, unchanged. Any other error
-// refuses the call with UNAVAILABLE, also with WithFailOpen: no call bypasses a limit with a broken
+// INVALID_ARGUMENT. A gRPC status (package status) goes to the caller unchanged. Any other error
+// refuses the call with UNAVAILABLE, even with WithFailOpen: no call bypasses a limit with a broken
 // key.
 type Key func(ctx context.Context, fullMethod string) (string, error)
 
@@ -44,11 +44,11 @@ func ByPeer(ctx context.Context, _ string) (string, error) {
 }
 
 // ByMetadata returns a Key that gives each value of the metadata called name a limit, for servers.
-// Without a value, or with several, the error is an ErrInvalidArgument: the handler might use another
-// one of them.
+// Without a value, or with several, of which the handler might use another, the error is an
+// ErrInvalidArgument.
 //
-// The client chooses the value, and may send another one with each call. Put the interceptor behind
-// one that checks the value.
+// The client chooses the value, and may change it with each call. Put the interceptor behind one
+// that checks the value.
 func ByMetadata(name string) Key {
 	return func(ctx context.Context, _ string) (string, error) {
 		values := metadata.ValueFromIncomingContext(ctx, name)

@@ -41,15 +41,15 @@ func WithPolicy(name string) Option {
 	return option(func(g *gate) { g.policy = name })
 }
 
-// WithTimeout bounds one call of the limiter; after d the limiter has failed. It does not bound a Key,
-// nor waiting (WithMaxWait). With 0 or less only the end of the call bounds it. The default is 100 ms.
+// WithTimeout bounds one call of the limiter; after d the limiter has failed. It does not bound a Key
+// or waiting (WithMaxWait). With 0 or less only the end of the call bounds it. The default is 100 ms.
 func WithTimeout(d time.Duration) Option {
 	return option(func(g *gate) { g.timeout = d })
 }
 
-// WithFailOpen lets calls go on if the limiter fails. A call that is wrong itself is still refused:
-// one whose Key fails, whose key the limiter does not take, or that costs more permits than the limit
-// has. The default is to refuse with UNAVAILABLE.
+// WithFailOpen lets calls proceed if the limiter fails. An invalid call is still refused: one whose
+// Key fails, whose key the limiter rejects, or that costs more permits than the limit has. The
+// default is to refuse with UNAVAILABLE.
 func WithFailOpen() Option {
 	return option(func(g *gate) { g.open = true })
 }
@@ -89,11 +89,11 @@ type Decision struct {
 	// failed.
 	FullMethod, Key string
 
-	// Permits is how many the call cost.
+	// Permits is the cost of the call.
 	Permits int64
 
-	// Result is the last one of the limiter, zero after an error. On a client whose limiter has
-	// Acquire only its Allowed is set.
+	// Result is the last result of the limiter, zero after an error. On a client whose limiter
+	// has Acquire, only Allowed is set.
 	Result limit.Result
 
 	// Err is the error of the limiter or the Key, or that of a settlement. It is nil if there is a

@@ -70,7 +70,7 @@ func exhausted(policy string, r limit.Result) *refusal {
 	return &refusal{withDetails("rate limit exceeded", retry, failure), pushback(r.RetryAfter)}
 }
 
-// costTooHigh returns the refusal of a call that costs more than its limit ever has.
+// costTooHigh returns the refusal of a call that costs more than its limit can have.
 func costTooHigh(policy string) *refusal {
 	const text = "the call needs more permits than the limit has"
 	failure := &errdetails.QuotaFailure{}
@@ -78,7 +78,7 @@ func costTooHigh(policy string) *refusal {
 	return &refusal{withDetails(text, failure), never}
 }
 
-// badKey returns the refusal of a call whose key the limiter does not take.
+// badKey returns the refusal of a call whose key the limiter rejects.
 func badKey() *refusal {
 	return &refusal{status: status.New(codes.InvalidArgument, "the call has no valid rate limit key")}
 }
@@ -103,8 +103,8 @@ func violation(policy, description string) *errdetails.QuotaFailure_Violation {
 // policyOf returns the name of a limit for the peer.
 func policyOf(r limit.Result, policy string) string { return cmp.Or(r.Policy, policy) }
 
-// described describes a limit without its name, in words that are true of windows, of buckets, whose
-// Limit is their capacity, and of leases.
+// described describes a limit without its name, in words that are true of windows, of buckets (Limit
+// is their capacity) and of leases.
 func described(r limit.Result) string {
 	if r.Limit <= 0 || r.Interval <= 0 {
 		return "rate limit exceeded"

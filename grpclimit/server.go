@@ -11,7 +11,7 @@ import (
 
 // UnaryServerInterceptor returns an interceptor that refuses a call if limiter does not allow its
 // permits: 1, unless WithCost says otherwise. It does not wait for permits. limiter has a limit for
-// each key; limit.Shared makes one of a single limit.
+// each key; limit.Shared makes one from a single limit.
 //
 // Put it in front of interceptors that send a header: a client retries only if the refusal is all
 // that it gets (Trailers-Only). It panics if limiter or key is nil, or limiter cannot reserve what
@@ -35,8 +35,8 @@ func UnaryServerInterceptor(
 }
 
 // StreamServerInterceptor is UnaryServerInterceptor for streams. A stream is charged when it begins,
-// or, with WithPerMessage, for each message that it receives. Then RecvMsg returns the refusal from
-// that message on, and it is the status of the stream whatever the handler returns.
+// or, with WithPerMessage, for each message that it receives. From a refused message on, RecvMsg
+// returns the refusal, which becomes the status of the stream whatever the handler returns.
 func StreamServerInterceptor(
 	limiter limit.Keyed, key Key, opts ...ServerOption,
 ) grpc.StreamServerInterceptor {

@@ -10,55 +10,55 @@ import (
 // place is that of the reservations of this package in a context.
 const place = "grpclimit"
 
-// Settle says how many permits a call used, 0 or more, in a handler behind an interceptor with
-// WithSettle, or for a stream of a client whose interceptor has it, with the context of the stream. Of a
-// limit.Shared Group there may be as many amounts as limiters. If less was used than the estimate, the
+// Settle reports how many permits a call used, 0 or more: in a handler behind an interceptor with
+// WithSettle, or, with the context of the stream, for a stream of a client with such an interceptor. For
+// a limit.Shared Group there may be one amount for each limiter. If less was used than the estimate, the
 // rest comes back; if more was used, the difference is charged (limit.Reservation).
 //
 // If several interceptors of a server have WithSettle, Settle settles the reservation of each. It takes
 // effect once: a second Settle changes nothing and returns nil. If the first one failed, it tries again
-// with the amounts of the first. A call that needed no permits, or that passed without, has nothing to
-// settle, and Settle returns nil.
+// with the amounts of the first. If a call needed no permits, or went on without any, Settle does
+// nothing and returns nil.
 //
 // Settle ignores the end of ctx, because permits are used whether or not the caller is still there;
 // WithTimeout bounds it. It may be called after the call has ended. The error, which the hook also
-// receives, is that of limit.Reservation.Settle. It is a limit.ErrNoReservation if no interceptor with
-// WithSettle made ctx.
+// receives, is that of limit.Reservation.Settle. It is limit.ErrNoReservation if ctx does not come
+// from an interceptor with WithSettle.
 func Settle(ctx context.Context, actual ...int64) error { return admission.Settle(ctx, place, actual) }
 
 // WithSettle reserves the cost of a call as an estimate (WithCost), which Settle corrects: in the handler
-// of a server, or for a stream of a client. A unary call of a client has no context in which Settle could
+// of a server, or for a stream of a client. A client's unary call has no context in which Settle could
 // find it: use WithActual. An estimate that is never settled counts. The limiter must be a
-// limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group, and there is no
-// WithPerMessage: otherwise the interceptor panics when it is made. Rules say themselves which limits
-// are settled (UnaryServerRules).
+// limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group, and WithPerMessage
+// must not be set: otherwise the constructor of the interceptor panics. Rules determine which limits are
+// settled (UnaryServerRules).
 func WithSettle() Option { return option(func(g *gate) { g.settles = true }) }
 
-// An Outcome is what became of a call, for WithActual.
+// An Outcome is the outcome of a call, for WithActual.
 type Outcome struct {
 	// FullMethod is "/package.Service/Method".
 	FullMethod string
 
-	// Request and Reply are the messages of a unary call, and the last ones of a stream: of the
-	// client and of the server. Reply has no content after an error of a unary call, and nil means
-	// none.
+	// Request and Reply are the messages of a unary call, or the last messages of the client and
+	// the server in a stream; nil if there was none. After an error of a unary call Reply has no
+	// content.
 	Request, Reply any
 
-	// Requests and Replies count the messages of a stream, as far as this side has received or
-	// sent them. They are 0 for a unary call.
+	// Requests and Replies count the messages of a stream that this side has received or sent.
+	// They are 0 for a unary call.
 	Requests, Replies int64
 
 	// Err is the error that ended the call, nil for success.
 	Err error
 }
 
-// WithActual reserves the cost of a call as an estimate (WithCost), and calls actual when the call has
-// ended to learn what it used, such as a number in the reply. If actual is negative, the estimate counts.
-// With WithSettle as well, the first Settle is what counts. The limiter is that of WithSettle.
+// WithActual reserves the cost of a call as an estimate (WithCost), and after the call calls actual to
+// learn what it used, such as a number in the reply. If the result is negative, the estimate counts. With
+// WithSettle as well, the first Settle counts. The limiter is that of WithSettle.
 //
-// actual also decides about a call that failed: return -1 to let the estimate count, and 0 if nothing was
-// used for certain. A client whose stream is not read to its end learns of it when the context of the call
-// ends. If a handler panics, nothing comes back: the estimate counts, or actual if it is more.
+// actual also decides about a failed call: return -1 to let the estimate count, and 0 if certainly nothing
+// was used. If a client does not read a stream to its end, the call ends with its context. If a handler
+// panics, nothing comes back: the estimate counts, or actual if it is more.
 func WithActual(actual func(ctx context.Context, o Outcome) int64) Option {
 	return option(func(g *gate) { g.actual = actual })
 }
@@ -78,7 +78,7 @@ func (g *gate) findReserver() {
 	}
 }
 
-// refusePerMessage panics if messages would be charged that no option settles.
+// refusePerMessage panics if WithPerMessage is set, because no option settles a message.
 func (g *gate) refusePerMessage() {
 	if g.reserves() && g.perMessage {
 		panic("grpclimit: WithPerMessage reserves nothing that WithSettle or WithActual could settle")
