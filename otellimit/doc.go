@@ -1,6 +1,6 @@
-// Package otellimit reports the results of limiters as metrics and traces of OpenTelemetry.
-// Pass an [Observer] to rratelimiter.WithObserver; [Observer.Watch] adds the state of a
-// Client. The package needs only the API of OpenTelemetry: the caller chooses SDK and exporter.
+// Package otellimit reports the results of limiters as OpenTelemetry metrics and traces. Pass
+// an [Observer] to rratelimiter.WithObserver; [Observer.Watch] adds the state of a Client. The
+// package needs only the OpenTelemetry API: the caller chooses SDK and exporter.
 //
 // The metrics follow the only stable convention for limiting, aspnetcore.rate_limiting:
 //
@@ -26,7 +26,7 @@
 //
 // kind is lock, fenced or fair. policy is the name of a rratelimiter.Keyed, never that of a limiter:
 // there may be a limiter for each user, and no backend stores that many time series. Other limiters
-// have no attribute policy, unless WithPolicy gives them one.
+// have no policy attribute, unless WithPolicy gives them one.
 //
-// A call that waited for permits is a span, rratelimiter.acquire.
+// A call that waited for permits makes a span, rratelimiter.acquire.
 package otellimit

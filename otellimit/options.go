@@ -29,7 +29,7 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 }
 
 // WithPolicy sets the policy of limiters that are not from a Keyed, from their names. policy must
-// return few different names, because each is a time series of every metric; an empty name is no
+// return few different names, because each is a time series of every metric; an empty name means no
 // policy. Many goroutines call it at once, for each call of such a limiter. The default is no policy.
 func WithPolicy(policy func(limiterName string) string) Option {
 	return option(func(c *config) { c.policy = policy })

@@ -26,7 +26,7 @@ const (
 	results // the number of results
 )
 
-// named are the names of the results, and the errors that have them. The first one of an error counts.
+// named are the names of the results and their errors. The first match of an error counts.
 var named = [results]struct {
 	name string
 	err  error

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// The attributes. policy has few values, and result those of type result.
+// The attributes. policy has few values; those of result are the constants of type result.
 const (
 	policyKey  = attribute.Key("policy")
 	resultKey  = attribute.Key("result")
@@ -17,12 +17,12 @@ const (
 )
 
 const (
-	// maxPolicies is how many policies an Observer tells apart: far more than a dashboard
+	// maxPolicies is how many policies an Observer distinguishes: far more than a dashboard
 	// shows, and few enough that a WithPolicy with a name for each user does not fill the memory.
 	maxPolicies = 1000
 
-	// otherPolicy is the policy of all further names. Conventions of OpenTelemetry have this name
-	// for unknown values.
+	// otherPolicy is the policy of all further names. OpenTelemetry's conventions use it for
+	// unknown values.
 	otherPolicy = "_OTHER"
 )
 

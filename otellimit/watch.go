@@ -19,7 +19,7 @@ type watched struct {
 
 // Watch adds the state of client to the metrics: the waiting requests (Client.Waiting), whether it
 // works without Redis, and the unbooked permits (Client.Health). The state is read when metrics are
-// collected, without a call of Redis. The metrics are the sum over all watched Clients. stop ends the
+// collected, without calling Redis. The metrics are sums over all watched Clients. stop ends the
 // watch, and may be called more than once.
 func (o *Observer) Watch(client *rratelimiter.Client) (stop func()) {
 	w := &o.watched
