@@ -51,9 +51,8 @@ func (l *localLimiter) book(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Peers comes first, because records are dated by the clock of the server,
-	// which only its reply tells. The age of a grant is measured here, by a
-	// single clock.
+	// Peers comes first, because records are dated by the server's clock, which is known
+	// only from its reply. The age of a grant is measured here, by a single clock.
 	number, records := l.nextBooking()
 	bookings := make([]engine.Booking, 0, len(records))
 	for _, r := range records {
@@ -97,8 +96,8 @@ func (l *localLimiter) nextBooking() (number int64, records []bookedRecord) {
 	return l.bookingNumber, l.unconfirmed
 }
 
-// noteBooked records that Redis has some records. Their permits still count
-// against the share, but are no longer unbooked.
+// noteBooked records that Redis has these records. Their permits still count against the
+// share, but are no longer unbooked.
 func (l *localLimiter) noteBooked(records []bookedRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A call is one call under a policy: to one limiter, or to the members of a
-// Group. These live on one server, and so have one circuit.
+// A call is one call under a policy: to one limiter, or to the members of a Group. Its
+// members live on one server, and so have one circuit.
 type call struct {
 	guard    *Guard
 	limiters []*engine.Limiter
@@ -24,8 +24,8 @@ type call struct {
 	askRedis func(wanted engine.Want) ([]engine.Result, error) // the call without a policy
 }
 
-// run asks Redis, and falls back when Redis has failed. It goes around again if
-// Redis came back while the call waited for its share.
+// run asks Redis, and falls back when Redis has failed. It tries again if Redis came back
+// while the call waited for its share.
 func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	first := c.limiters[0]
 	if c.guard.Off() {
@@ -74,9 +74,9 @@ func (c call) sameForAll(v engine.Result) []engine.Result {
 	return slices.Repeat([]engine.Result{v}, len(c.limiters))
 }
 
-// ask asks Redis, and records its health by the outcome. If Redis is
-// just back, ask takes no more than the share of the Client, because another
-// Client may still grant its own.
+// ask asks Redis, and records its health from the outcome. If Redis is just back, ask
+// takes no more than the Client's share, because another Client may still be granting its
+// own.
 func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	began, first := time.Now(), wanted
 	var charged []*localLimiter // the shares that the permits were taken from
@@ -93,8 +93,8 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Result, err
 	if wanted.Budget = c.policy.budgetFor(ctx); first.Timed() && !wanted.Waits() {
 		wanted.Budget = min(wanted.Budget, engine.Grace)
 	}
-	// The shares are charged before Redis is asked: two calls at once must not
-	// both count on the last permit.
+	// The shares are charged before Redis is asked: concurrent calls must not both count
+	// on the last permit.
 	v, err := c.askRedis(wanted)
 	ok := err == nil && engine.Granted(v)
 	// A refusal or an error gives the charge back, on every member: otherwise a
@@ -113,7 +113,7 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Result, err
 	return v, err
 }
 
-// noteOutcome records the health of Redis by the outcome of a call that started at
+// noteOutcome records the health of Redis from the outcome of a call that started at
 // began.
 func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
 	// For a caller that stood in line, Redis owed a reply for the budget only.
@@ -141,7 +141,7 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 ) {
 	g, fallback := c.guard, c.policy.Fallback
 	if fallback == Deny && wanted.Timeout == engine.Forever {
-		// A refused Acquire has no way to say no, so Deny becomes the error.
+		// Acquire cannot say no, so Deny becomes the error.
 		fallback = ReturnError
 	}
 	switch fallback {
@@ -188,11 +188,10 @@ func (c call) fromShares(
 	return v, back, err
 }
 
-// awaitShares takes permits from the shares of this Client, waiting for them as
-// long as the caller does. away says that Redis has failed for this caller, so
-// that the shares grant. back says that Redis is to be asked. If Redis has just
-// come back, the shares are charged first, and the results say whether they had
-// the permits.
+// awaitShares takes permits from the shares of this Client, waiting for them as long as
+// the caller does. away says that Redis has failed for this caller, so that the shares
+// grant. back says that Redis is to be asked. If Redis has just come back, the shares are
+// charged first, and the results report whether they had the permits.
 //
 // Each round looks at the circuit again, because Redis may come back while the
 // caller waits for its share.
@@ -226,8 +225,7 @@ func (c call) awaitShares(
 // takeShares takes permits from all shares or from none. unbooked says that Redis
 // does not know of them.
 func (c call) takeShares(locals []*localLimiter, unbooked bool) ([]engine.Result, error) {
-	// Locked in the order of their hashes, so that two calls never wait for one
-	// another.
+	// Locked in the order of their hashes, to avoid deadlocks.
 	ordered := slices.SortedFunc(slices.Values(locals), func(a, b *localLimiter) int {
 		return strings.Compare(a.limiter.Hash, b.limiter.Hash)
 	})

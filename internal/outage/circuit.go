@@ -17,17 +17,17 @@ const (
 	// burst of callers meets one outage, not many.
 	openAfter = 3
 
-	// While a circuit is open, a probe checks whether Redis is back: firstProbe
-	// after the failure, and then after twice the last pause, up to slowestProbe.
-	// It waits for at most probeLimit, longer than callers would, because a slow
-	// reply also tells that Redis is there.
+	// While a circuit is open, a probe checks whether Redis is back: firstProbe after the
+	// failure, and then after twice the last pause, up to slowestProbe. It waits for at
+	// most probeLimit, longer than callers would, because even a slow reply shows that
+	// Redis is there.
 	firstProbe   = 100 * time.Millisecond
 	slowestProbe = time.Second
 	probeLimit   = 2 * time.Second
 )
 
-// A circuit says whether Redis is asked. It is open while Redis is not. Calls
-// read it without a lock, because they do so each time.
+// A circuit decides whether Redis is asked: while it is open, Redis is not. Every call
+// reads it, so reading takes no lock.
 type circuit struct {
 	guard    *Guard
 	openedBy atomic.Pointer[error] // the failure that opened it, nil if it is closed
@@ -52,8 +52,8 @@ func (c *circuit) openCause() error {
 	return nil
 }
 
-// returning reports whether Redis came back so recently that another Client may
-// not know it yet. Each Client probes at least that often.
+// returning reports whether Redis came back so recently that another Client may not know
+// yet. Each Client probes at least that often.
 func (c *circuit) returning() bool {
 	since := c.wellSince.Load()
 	return since != nil && time.Since(*since) < slowestProbe*5/4+probeLimit
@@ -131,7 +131,7 @@ func (c *circuit) probeUntilBooked(ctx context.Context) {
 			return
 		}
 		pause = min(2*pause, slowestProbe)
-		// The pause varies, so that many processes do not probe at one moment.
+		// The pause varies, so that processes do not probe at the same moment.
 		timer.Reset(pause*3/4 + rand.N(pause/2))
 	}
 }
@@ -205,10 +205,9 @@ func (c *circuit) close() {
 	c.guard.noteCircuit(-1, nil)
 }
 
-// endsProbing reports whether nothing is left to book, and then marks the
-// goroutine as ended: under mu, so that a grant after that starts a new one. If a
-// limiter no longer has a rate, its grants are kept until their interval is over:
-// a rate may be set soon.
+// endsProbing reports whether nothing is left to book, and then marks the goroutine as
+// ended: under mu, so that a grant after that starts a new one. If a limiter no longer
+// has a rate, its grants are kept for their interval: a rate may be set soon.
 func (c *circuit) endsProbing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 type Health struct {
 	Degraded bool      // a circuit is open
 	Since    time.Time // when that began
-	Cause    error     // the error that it began with
+	Cause    error     // the error that opened it
 	Decided  int64     // calls for which a fallback decided
-	Unbooked int64     // permits of which Redis does not know yet
+	Unbooked int64     // permits that Redis does not know of yet
 }
 
 // Settings are the settings of a Guard.
@@ -121,8 +121,8 @@ func (g *Guard) KnowsAll(limiter *engine.Limiter) bool {
 	return l == nil || l.unbooked() == 0
 }
 
-// NoteLease counts permits that a lease has taken from Redis, below 0 those that it gives back: calls that it
-// answers do not come here, and an outage must not begin with a second full share.
+// NoteLease counts permits that a lease has taken from Redis, below 0 those that it gives back: calls that a
+// lease serves do not come here, and an outage must not begin with a second full share.
 func (g *Guard) NoteLease(limiter *engine.Limiter, permits int64) {
 	now := time.Now()
 	l := g.localLimiter(limiter, now, false)
@@ -144,10 +144,10 @@ func (g *Guard) NoteLease(limiter *engine.Limiter, permits int64) {
 // circuit returns the circuit of a limiter.
 func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[limiter.Server()] }
 
-// noteCircuit records that a circuit was opened or closed, and calls the hook if
-// that changes the health. One goroutine at a time calls it, without a lock,
-// because the hook may do what changes the health again. A change that comes
-// meanwhile is queued, so that the hook meets the changes in order.
+// noteCircuit records that a circuit was opened or closed, and calls the hook if that
+// changes the health. One goroutine at a time calls it, without a lock, because the hook
+// may do what changes the health again. Changes that come meanwhile are queued, so that
+// the hook sees them in order.
 func (g *Guard) noteCircuit(by int32, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,8 +162,8 @@ func (g *Guard) noteCircuit(by int32, why error) {
 		return
 	}
 	g.pendingHealth = append(g.pendingHealth, h)
-	// The goroutine that calls the hook takes this change as well. A second call
-	// at once could overtake the first.
+	// The goroutine that calls the hook also reports this change. A concurrent call could
+	// overtake the first.
 	if g.reporting {
 		return
 	}

@@ -29,10 +29,9 @@ const (
 	localIdle = time.Minute
 )
 
-// A localLimiter is the state of one limiter in this process for the time when Redis
-// is away: the rate, the Client's share of it, and the grants within the last
-// interval. It counts grants by Redis as well, so that an outage does not begin
-// with a second full share.
+// A localLimiter is the state of one limiter in this process while Redis is away: the
+// rate, the Client's share of it, and the grants within the last interval. It counts
+// grants by Redis as well, so that an outage does not begin with a second full share.
 type localLimiter struct {
 	circuit *circuit
 	limiter *engine.Limiter
@@ -64,11 +63,11 @@ type bucket struct {
 	unbooked int64     // those of permits that Redis does not know of
 }
 
-// learn counts permits that Redis has granted, unless they were charged before,
-// and asks about the limiter from time to time. Calls with another fallback are
-// counted if the limiter is known: they use the same rate. The first call to a
-// limiter that has the given rate asks nothing: many keys are used only once, and
-// the question would double what they cost.
+// learn counts permits that Redis has granted, unless they were charged before, and asks
+// about the limiter from time to time. Calls with another fallback are counted if the
+// limiter is known: they use the same rate. The first call to a limiter that has the
+// given rate asks nothing: many keys are used only once, and asking would double their
+// cost.
 func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fallback int) {
 	now := time.Now()
 	l := g.localLimiter(limiter, now, fallback == Local)
@@ -93,9 +92,9 @@ func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fall
 	}
 }
 
-// assume sets the rate, and the share unless it is learnt: as if as many Clients
-// used the limiter as were counted lately for another one. Too few grant too much
-// at worst, for as long as Redis is down. Guarded by mu.
+// assume sets the rate, and the share unless it is learnt, from the number of Clients
+// lately counted for another limiter. If that number is too small, the Clients grant too
+// much until Redis is back. Guarded by mu.
 func (l *localLimiter) assume(rate engine.Rate) {
 	l.rate, l.interval = rate.Permits, rate.Interval
 	if g := l.circuit.guard; l.share == 0 {
@@ -145,7 +144,7 @@ func (g *Guard) Assume(limiter *engine.Limiter, rate engine.Rate, set bool) {
 	}
 }
 
-// noteClients records how many Clients use a limiter, for those whose Clients are not counted.
+// noteClients records how many Clients use a limiter, for limiters whose Clients are not counted.
 func (g *Guard) noteClients(n int64, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,8 +175,8 @@ func (g *Guard) localLimiter(limiter *engine.Limiter, now time.Time, room bool) 
 	if l := g.locals[limiter.Hash]; l != nil || !room {
 		return l
 	}
-	// A full map is swept once a second and no more: otherwise every call to a
-	// new limiter would walk 10,000 entries under mu.
+	// A full map is swept at most once a second: otherwise every call to a new limiter
+	// would walk 10,000 entries under mu.
 	const full = time.Second
 	if since := now.Sub(g.sweptAt); since > localIdle || len(g.locals) >= maxLocals && since > full {
 		g.sweep(now)
@@ -258,9 +257,8 @@ func (l *localLimiter) unbooked() int64 {
 	return l.unbookedLocked(time.Now())
 }
 
-// unbookedLocked returns the sum of unbooked permits less than an interval old.
-// Older ones are back in any case, and a booking of them would take permits
-// twice. Guarded by mu.
+// unbookedLocked returns the sum of unbooked permits less than an interval old. Older
+// permits are back anyway, and booking them would take permits twice. Guarded by mu.
 func (l *localLimiter) unbookedLocked(now time.Time) (sum int64) {
 	l.prune(now)
 	for _, s := range l.buckets {
@@ -353,8 +351,8 @@ func (l *localLimiter) grant(now time.Time, permits int64, unbooked bool) engine
 func (l *localLimiter) uncharge(permits int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The newest first: those count for the longest time, and the charge to undo
-	// was a recent one.
+	// The newest first: they count for the longest time, and the charge to undo was
+	// recent.
 	for i := len(l.buckets) - 1; i >= 0 && permits > 0; i-- {
 		n := min(permits, l.buckets[i].permits-l.buckets[i].unbooked)
 		l.buckets[i].permits -= n

@@ -18,8 +18,7 @@ const (
 )
 
 const (
-	// defaultBudget is long for a healthy Redis, and short for a person who
-	// waits.
+	// defaultBudget is long for a healthy Redis, and short for a waiting user.
 	defaultBudget = 250 * time.Millisecond
 
 	// leastBudget is the shortest silence that counts as a failure, unless the Client's own
@@ -61,16 +60,16 @@ func (p Policy) Validate(refuse func(argument string, value any, bound string) e
 // budgetFor returns the budget of a call. It leaves a quarter of the context's
 // time for the fallback.
 func (p Policy) budgetFor(ctx context.Context) time.Duration {
-	// A fallback that has no time left would be an error of ctx.
+	// With no time left, the fallback would be an error of ctx.
 	if end, ok := ctx.Deadline(); ok {
 		return max(time.Millisecond, min(p.Budget, time.Until(end)/4*3))
 	}
 	return p.Budget
 }
 
-// Failed reports whether an error of an acquire says that Redis has failed. Every
-// error does that is not about the call, the limiter or the Client, so that an
-// unknown one opens the circuit and not the reverse.
+// Failed reports whether an error of an acquire says that Redis has failed. Every error
+// does unless it is about the call, the limiter or the Client, so an unknown error opens
+// the circuit.
 func Failed(err error) bool {
 	for _, of := range []error{
 		nil, engine.ErrNotInitialized, limit.ErrPermitsExceedRate, limit.ErrInvalidArgument,
