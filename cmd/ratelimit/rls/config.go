@@ -14,13 +14,13 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A File is a file of configuration: the text, and the name that mistakes are reported with.
+// A File is a configuration file: its text, and the name to report its mistakes with.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// A Mistake is a fault of a File. It is a limit.ErrInvalidArgument.
+// A Mistake is an error in a File. It is a limit.ErrInvalidArgument.
 type Mistake struct {
 	File string
 	Line int    // 0 if unknown
@@ -61,14 +61,14 @@ type domain struct {
 	file      string
 }
 
-// A pair is a key and a value of a descriptor. An empty value stands for any.
+// A pair is a key and a value of a descriptor. An empty value matches any.
 type pair struct{ key, value string }
 
 // A node is a descriptor of a file, or the root of a domain.
 type node struct {
 	pair
 	next           map[pair]*node
-	patterns       []*node // of next, those whose value has a *, in the order of the files
+	patterns       []*node // of next, the nodes whose value has a *, in the order of the files
 	parts          []string
 	rule           *rule // nil without a rate_limit
 	shareThreshold bool
@@ -93,7 +93,7 @@ func (n *node) add(child *node) bool {
 
 // A rule is the rate_limit of a descriptor with everything that goes with it.
 type rule struct {
-	path string // such as domain.key1_value1.key2, by which metrics and people know it
+	path string // such as domain.key1_value1.key2; names the rule in metrics and texts
 
 	rate      int64
 	interval  time.Duration
@@ -101,7 +101,7 @@ type rule struct {
 	algorithm string
 	burst     int64  // 0 if not given
 	limiter   string // the name of a limiter for all values; empty for a limiter for each
-	charge    bool   // hits of a descriptor are charged, not asked for
+	charge    bool   // hits of a descriptor are charged, never refused
 	fallback  string
 
 	label    string // the name in responses, which replaces refers to
@@ -113,7 +113,7 @@ type rule struct {
 	metadata *structpb.Struct
 
 	domain  *domain
-	current *pb.RateLimitResponse_RateLimit // as responses show it
+	current *pb.RateLimitResponse_RateLimit // as shown in responses
 	open    func(key string) counter        // nil before Service.Load, and if no limiter decides
 	metrics *metrics                        // nil before Service.Load, or if dynamic
 }
@@ -141,7 +141,7 @@ var units = []unit{
 	{"year", pb.RateLimitResponse_RateLimit_YEAR, 365 * day},
 }
 
-// unitOf returns the unit whose length is nearest to an interval by their ratio.
+// unitOf returns the unit whose length has the ratio to an interval nearest to 1.
 func unitOf(interval time.Duration) unit {
 	nearest := units[0]
 	for _, u := range units[1:] {
@@ -153,8 +153,8 @@ func unitOf(interval time.Duration) unit {
 	return nearest
 }
 
-// show sets what responses say about the limit. The protocol has no interval of five minutes: such a
-// limit has the nearest unit, and its name says the interval.
+// show sets what responses say about the limit. The protocol cannot express an interval of, say,
+// five minutes: such a limit gets the nearest unit, and its name has the interval.
 func (r *rule) show() {
 	u := unitOf(r.interval)
 	name := r.label
@@ -166,7 +166,7 @@ func (r *rule) show() {
 	}
 }
 
-// String returns the limits as lines, one for each, in the order of their paths.
+// String returns one line for each limit, in the order of their paths.
 func (c *Config) String() string {
 	var lines []string
 	for _, d := range c.domains {
@@ -199,8 +199,8 @@ func (r *rule) String() string {
 	return text
 }
 
-// Example returns the path and query of a request to /check that falls under a limit: the first one by its
-// path. It is empty if there is none.
+// Example returns the path and query of a request to /check for the first limit by path; empty without
+// limits.
 func (c *Config) Example() string {
 	best, first := "", ""
 	for _, d := range c.domains {

@@ -25,7 +25,7 @@ type counter interface {
 
 	// Peek returns the numbers, and takes nothing.
 	Peek(ctx context.Context) (limit.Result, error)
-	// TryReserve is Allow for permits of which some may come back.
+	// TryReserve is Allow for permits that may be given back.
 	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
 	// Charge takes what was spent, whatever is left.
 	Charge(ctx context.Context, n int64) (limit.Result, error)
@@ -45,13 +45,13 @@ type openers struct {
 	failures failures
 }
 
-// failures reports errors that fallbacks have hidden.
+// failures reports errors hidden by fallbacks.
 type failures struct {
 	report func(error)  // nil for none
 	last   atomic.Int64 // when report was called, in ns since 1970
 }
 
-// betweenFailures is the time between two reports: a log must not have one for each request.
+// betweenFailures is the time between two reports, so that a log does not get one for each request.
 const betweenFailures = 10 * time.Second
 
 func (f *failures) add(err error) {
@@ -74,7 +74,7 @@ func (o *openers) open(r *rule) (func(key string) counter, error) {
 		fallbackDeny: rratelimiter.FallbackDeny, fallbackError: rratelimiter.FallbackError,
 	}[r.fallback]
 	if r.limiter != "" {
-		// A rate that Java has set stays: the service joins the limit, it does not own it.
+		// A rate that Java has set stays: the service shares the limit, it does not own it.
 		l := o.client.RateLimiter(r.limiter).
 			WithRate(r.rate, r.interval, rratelimiter.WithKeepRate()).WithFallback(fallback)
 		return func(string) counter { return l }, l.Validate()
@@ -83,8 +83,8 @@ func (o *openers) open(r *rule) (func(key string) counter, error) {
 	return func(key string) counter { return keyed.RateLimiter(key) }, keyed.Validate()
 }
 
-// name returns the name of the limiters of a domain. Those of a domain with all_or_none share a slot of a
-// cluster, because one script decides about several of them.
+// name returns the name of the limiters of a domain. With all_or_none they share a slot of a cluster,
+// because one script decides about several limiters.
 func (o *openers) name(d *domain) string {
 	name := o.prefix + escaped(d.name)
 	if d.allOrNone {
@@ -93,7 +93,7 @@ func (o *openers) name(d *domain) string {
 	return name
 }
 
-// A maker is an algorithm of any package, whose limiters are an L with keys and a K without.
+// A maker is an algorithm of any package, whose limiters are an L with keys or a K without.
 type maker[L limit.Releaser, K limit.KeyedReleaser] interface {
 	OnRedis(rdb redis.UniversalClient, name string) (L, error)
 	OnRedisKeyed(rdb redis.UniversalClient, name string) (K, error)
@@ -143,7 +143,7 @@ func openAs[L limit.Releaser, K limit.KeyedReleaser](
 	}, err
 }
 
-// An other is a counter of an algorithm of package limit, of a Keyed or alone.
+// An other is a counter of an algorithm of package limit, with or without keys.
 type other struct {
 	keyed   limit.KeyedReleaser
 	key     string
@@ -174,7 +174,7 @@ func (c *other) Allow(ctx context.Context, n int64) (limit.Result, error) {
 	return r, err
 }
 
-// Peek reserves a permit and gives it back: other algorithms than Redisson's have no call that only
+// Peek reserves a permit and gives it back: algorithms other than Redisson's have no call that only
 // looks. A concurrent caller may be refused meanwhile.
 func (c *other) Peek(ctx context.Context) (limit.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
@@ -187,8 +187,8 @@ func (c *other) Peek(ctx context.Context) (limit.Result, error) {
 	return r, err
 }
 
-// TryReserve reserves n permits. Those of concurrency have no reservations: what comes back is what was
-// taken, as the oldest permits may be those of a dead caller, whose lease must end.
+// TryReserve reserves n permits. Package concurrency has no reservations: exactly the permits taken are
+// given back, because the oldest permits may be those of a dead caller, whose lease must end.
 func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
 	within, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
@@ -218,7 +218,7 @@ func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, li
 	return limit.NewReservation(nil, back), r, err
 }
 
-// Charge takes n permits, whatever is left. Where an algorithm has no debts, it takes what is there.
+// Charge takes n permits, whatever is left. If the algorithm has no debts, it takes what is there.
 func (c *other) Charge(ctx context.Context, n int64) (limit.Result, error) {
 	within, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
@@ -231,7 +231,7 @@ func (c *other) Charge(ctx context.Context, n int64) (limit.Result, error) {
 	return c.Allow(ctx, n)
 }
 
-// Release gives back n permits, as many as may be out.
+// Release gives back n permits, or as many as may be out.
 func (c *other) Release(ctx context.Context, n int64) error {
 	n = min(n, c.most)
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
@@ -242,7 +242,7 @@ func (c *other) Release(ctx context.Context, n int64) error {
 	return c.keyed.Release(ctx, c.key, n)
 }
 
-// failed reports whether an error comes from Redis or its absence, and not from the call.
+// failed reports whether Redis or its absence, rather than the call, caused an error.
 func failed(err error) bool {
 	return err != nil && !errors.Is(err, limit.ErrInvalidArgument) &&
 		!errors.Is(err, limit.ErrPermitsExceedRate) && !errors.Is(err, rratelimiter.ErrBadState) &&

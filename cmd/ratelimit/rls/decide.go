@@ -16,7 +16,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// An item is a descriptor of a request, and what was decided about it.
+// An item is a descriptor of a request and the decision about it.
 type item struct {
 	match
 	unlimited bool
@@ -64,7 +64,7 @@ func (s *Service) decide(ctx context.Context, in *pb.RateLimitRequest) ([]item, 
 	return items, nil
 }
 
-// match finds the limits of the descriptors, without those that are replaced.
+// match finds the limits of the descriptors, except for replaced ones.
 func (s *Service) match(d *domain, in *pb.RateLimitRequest, items []item) error {
 	var replaced []string
 	for i, descriptor := range in.GetDescriptors() {
@@ -104,8 +104,8 @@ func (s *Service) match(d *domain, in *pb.RateLimitRequest, items []item) error 
 	return nil
 }
 
-// ask asks the limiters: those of a domain with all_or_none in one call, otherwise each by itself, all at
-// the same time.
+// ask asks the limiters: of a domain with all_or_none in one call, otherwise each separately and
+// concurrently.
 func (s *Service) ask(ctx context.Context, d *domain, items []item) {
 	var each, together []*item
 	for i := range items {
@@ -136,8 +136,8 @@ func (it *item) joins() bool {
 	return !it.negative && it.hits > 0 && it.rule.open != nil && !it.rule.shadow && !it.charges()
 }
 
-// charges reports whether the hits are taken whatever is left. A descriptor with hits of its own tells a
-// cost that has occurred: Envoy charges tokens so at the end of a stream, and ignores the answer.
+// charges reports whether the hits are taken whatever is left. A descriptor with its own hits reports a
+// cost that has occurred: Envoy charges tokens this way at the end of a stream, and ignores the answer.
 func (it *item) charges() bool { return it.explicit && it.hits > 0 && it.rule.charge }
 
 // askOne asks the limiter of an item.
@@ -167,7 +167,7 @@ func (s *Service) askOne(ctx context.Context, it *item) {
 	it.fallBack(ctx, &s.openers.failures)
 }
 
-// spend takes hits of which some may come back. If they are to be charged, it takes them whatever is left.
+// spend takes hits that may be given back. If they are to be charged, it takes them whatever is left.
 func (it *item) spend(ctx context.Context, c counter, lent *lent, budget time.Duration) {
 	within, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -193,14 +193,14 @@ func (it *item) counter() string {
 	return it.rule.algorithm + " " + it.rule.domain.name + " " + it.key
 }
 
-// fallBack decides without Redis where the library has not.
+// fallBack decides without Redis if the library has not.
 func (it *item) fallBack(ctx context.Context, f *failures) {
 	if !failed(it.err) || it.rule.fallback == fallbackError || ctx.Err() != nil {
 		return
 	}
 	f.add(it.err)
 	it.err = nil
-	// A local limit refuses more hits than the limit ever has.
+	// A local limit refuses more hits than it can ever have.
 	refused := it.rule.fallback == fallbackDeny || it.rule.fallback == fallbackLocal && it.over
 	it.over = refused && !it.negative && !it.charges()
 	it.result = limit.Result{
@@ -269,7 +269,7 @@ func (n *node) each(yield func(*rule) bool) bool {
 	return true
 }
 
-// giveBack gives back the hits of an item, out of what it took if that is known, and looks what is left then.
+// giveBack gives back the hits of an item, out of its own reservation if known, and reads what is then left.
 func (it *item) giveBack(ctx context.Context, c counter, lent *lent, budget time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -283,7 +283,7 @@ func (it *item) giveBack(ctx context.Context, c counter, lent *lent, budget time
 	}
 }
 
-// tooMany refuses more hits than the limit ever has, with the numbers of the limit.
+// tooMany refuses more hits than the limit can ever have, with the numbers of the limit.
 func (it *item) tooMany(ctx context.Context, c counter, budget time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// A Source is where the files of a configuration are: a file, or a directory with all its .yaml and .yml
-// files, also below it. Names that begin with a dot are left out; so are the links by which Kubernetes
-// swaps the files of a ConfigMap, while those that lead through them are followed.
+// A Source is the location of the configuration files: a file, or a directory with all .yaml and .yml
+// files in and below it. Names that begin with a dot are skipped, and with them the links by which
+// Kubernetes swaps the files of a ConfigMap; links that lead through those are followed.
 type Source string
 
-// largest is the most bytes of a file. To read it takes some 50 times its size in memory, which must not
-// kill a service whose configuration is replaced by a bad one.
+// largest is the most bytes of a file. Reading a file takes some 50 times its size in memory; a bad
+// configuration must not kill the service.
 const largest = 8 << 20
 
 // Read returns the files in the order of their names.
@@ -61,9 +61,8 @@ func (s Source) Read() ([]File, error) {
 	return files, err
 }
 
-// Watch reads the source every so often, loads it when it has changed, and calls notify with the result of
-// each change. It returns when ctx ends. A change counts when two readings have agreed, so that a half
-// written file does not.
+// Watch polls the source, loads it when it has changed, and calls notify with the result of each change.
+// It returns when ctx ends. A change counts once two readings agree, so a partly written file does not.
 func (s *Service) Watch(ctx context.Context, source Source, every time.Duration, notify func(error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

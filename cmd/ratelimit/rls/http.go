@@ -106,7 +106,7 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 }
 
 // fromHeader begins the keys of a query whose values are names of header fields. A gateway that cannot escape
-// what a visitor sends, or whose URL is fixed, need not put it into the query.
+// what a visitor sends, or whose URL is fixed, can then keep it out of the query.
 const fromHeader = "header:"
 
 // checked returns the request of a query. The order of its keys counts, as in a descriptor.

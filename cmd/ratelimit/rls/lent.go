@@ -10,9 +10,9 @@ import (
 // mostLent is how many reservations a Service remembers.
 const mostLent = 10_000
 
-// lent remembers the newest reservations of descriptors with hits of their own. Negative hits, which name
-// no earlier request, give back from the newest one of the same counter: exactly what it took, and nothing
-// of what other requests have. The zero value is ready to use.
+// lent remembers the newest reservations of descriptors with their own hits. Negative hits, which name no
+// earlier request, give back from the counter's newest reservation: exactly what it took, and nothing of
+// other requests. The zero value is ready to use.
 type lent struct {
 	mu    sync.Mutex
 	all   []*loan            // the oldest first; guarded by mu, as below

@@ -19,8 +19,9 @@ type match struct {
 	metric string // the path of the metrics: that of the rule, or one with values of the request
 }
 
-// match returns the rule for a descriptor. The path of keys and values leads to a descriptor of the file
-// at exactly its depth; at each step the exact value goes before patterns, and these before the key alone.
+// match returns the rule for a descriptor. Its path of keys and values leads to a descriptor of the file
+// at exactly that depth; at each step an exact value takes precedence over patterns, and a pattern over
+// the key alone.
 func (d *domain) match(in *descriptor.RateLimitDescriptor) (match, error) {
 	entries := in.GetEntries()
 	if in.GetLimit() != nil {
@@ -61,7 +62,7 @@ func (n *node) step(key, value string) *node {
 	return n.next[pair{key, ""}]
 }
 
-// like reports whether a value has the parts of a pattern, in their order, with anything between them.
+// like reports whether a value has the parts of a pattern, in order, with anything between them.
 func like(parts []string, value string) bool {
 	last := len(parts) - 1
 	value, ok := strings.CutPrefix(value, parts[0])
@@ -125,8 +126,8 @@ func counterKey(entries []*descriptor.RateLimitDescriptor_Entry, path []*node) s
 	return b.String()
 }
 
-// escape writes a text without the characters that separate entries, and without braces, which are for
-// the slot of a key.
+// escape writes a text without the characters that separate entries, and without braces, which
+// determine a key's slot.
 func escape(b *strings.Builder, text string) {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -139,7 +140,8 @@ func escape(b *strings.Builder, text string) {
 }
 
 // metricPath returns the path of the metrics for the entries of a request: with their values if the rule
-// is detailed, otherwise where a descriptor has value_to_metric. A shared pattern goes before the value.
+// is detailed, otherwise where a descriptor has value_to_metric. A shared pattern takes precedence over
+// the value.
 func metricPath(
 	domain string, entries []*descriptor.RateLimitDescriptor_Entry, path []*node, detailed bool,
 ) string {

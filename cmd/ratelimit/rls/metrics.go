@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// mostPaths and longestPath bound the paths that have metrics of their own, in number and in bytes. Values
-// of requests can be in a path (detailed_metric), and visitors choose these.
+// mostPaths and longestPath bound the paths with their own metrics, in number and in bytes. A path can
+// have values of requests (detailed_metric), which visitors choose.
 const (
 	mostPaths   = 10_000
 	longestPath = 256
 )
 
-// meters are the metrics of a Service, with the names that the reference service has in Prometheus.
+// meters are the metrics of a Service, named as the reference service names them in Prometheus.
 type meters struct {
 	registry *prometheus.Registry
 

@@ -40,8 +40,8 @@ func at(nodes ...*yaml.Node) *yaml.Node {
 	return nodes[i]
 }
 
-// mostNodes bounds the nodes of a small file. Aliases could make it expand without end. A large one may have
-// one for each of its bytes, which is more than it has without aliases.
+// mostNodes bounds the nodes of a small file, which aliases could expand without end. A large file may have
+// one node for each byte, more than it has without aliases.
 const mostNodes = 100_000
 
 // resolve returns the node that an alias stands for.
@@ -55,7 +55,7 @@ func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// mapping reads the values of a mapping in its order, and returns them. Keys of a merged mapping (<<)
+// mapping reads the values of a mapping in order, and returns them. Keys of a merged mapping (<<)
 // follow those of the mapping itself.
 func (r *reader) mapping(n *yaml.Node, path string, read fields) map[string]*yaml.Node {
 	n = r.resolve(n)
@@ -118,7 +118,7 @@ func (r *reader) list(n *yaml.Node, path string) []*yaml.Node {
 	return entries
 }
 
-// text reads a text; empty if there is nothing behind the key.
+// text reads a text; empty if the key has no value.
 func (r *reader) text(n *yaml.Node, path string) string {
 	if n.Kind != yaml.ScalarNode {
 		r.wrong(n, path, "is %s, must be text", described(n))
@@ -164,7 +164,7 @@ func (r *reader) oneOf(n *yaml.Node, path string, allowed []string) string {
 	return n.Value
 }
 
-// described returns a node as mistakes show it.
+// described describes a node for a mistake.
 func described(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

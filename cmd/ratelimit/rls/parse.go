@@ -41,8 +41,8 @@ const (
 	longest  = 3660 * day
 )
 
-// Parse reads files of configuration: the YAML of the reference service, with the additions that
-// docs/envoy.md describes. merge allows several files for one domain, whose descriptors it joins.
+// Parse reads configuration files: the YAML of the reference service, with the additions in
+// docs/envoy.md. merge allows several files for one domain, and joins their descriptors.
 //
 // The error joins the mistakes of all files, each a *Mistake: the first 100 of each file.
 func Parse(files []File, merge bool) (*Config, error) {
@@ -115,7 +115,7 @@ func (p *parser) root(n *yaml.Node) {
 	})
 }
 
-// inherited is what a descriptor takes over from those above it.
+// inherited is what a descriptor inherits from those above it.
 type inherited struct {
 	path     string
 	fallback string
@@ -227,7 +227,7 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 	r.show()
 }
 
-// sense reports keys that do not go together.
+// sense reports keys that contradict each other.
 func (p *parser) sense(r *rule, lines map[string]*yaml.Node, path string) {
 	if n := lines["burst"]; n != nil && r.algorithm != gcra && r.algorithm != tokenBucket {
 		p.wrong(n, path+".burst", "is there, must be with the algorithm %s or %s", gcra, tokenBucket)

@@ -112,8 +112,8 @@ func (it *item) status() *pb.RateLimitResponse_DescriptorStatus {
 	return out
 }
 
-// until returns when to come back: when the refused permits will be there, and otherwise when all are. It is
-// in whole seconds, rounded up, as Envoy cuts off the rest and would tell clients to come too early.
+// until returns the time to retry: when the refused permits will be there, otherwise when all are back. It
+// is rounded up to whole seconds, because Envoy truncates and would make clients retry too early.
 func until(r *limit.Result) time.Duration {
 	d := r.ResetAfter
 	if r.RetryAfter > 0 {
@@ -142,7 +142,7 @@ func results(items []item) (binds *item, all []limit.Result) {
 	return binds, all
 }
 
-// tighter reports whether an item binds rather than another one.
+// tighter reports whether an item binds rather than another.
 func tighter(it, other *item) bool {
 	refused, otherRefused := it.over && !it.rule.shadow, other.over && !other.rule.shadow
 	switch {
@@ -235,7 +235,7 @@ func entriesOf(d *descriptor.RateLimitDescriptor) *structpb.Struct {
 	return out
 }
 
-// join adds the fields of a struct to another one, deeply. Fields that are there stay.
+// join adds the fields of a struct to another one, recursively. Existing fields stay.
 func join(to, from *structpb.Struct) {
 	for name, value := range from.GetFields() {
 		there := to.Fields[name]

@@ -20,47 +20,47 @@ import (
 
 // Options change a Service. The zero value is useful.
 type Options struct {
-	// Prefix begins the names of all limiters, except of those that a file gives a name. Empty is "rls:".
+	// Prefix begins the names of all limiters, except for those named in a file. Empty means "rls:".
 	Prefix string
 
-	// Budget is how long a decision waits for Redis, at least 1 ms. 0 is 15 ms, which leaves Envoy, which
-	// waits 20 ms by default, time for the network.
+	// Budget is how long a decision waits for Redis, at least 1 ms. 0 means 15 ms, which leaves time for
+	// the network: Envoy waits 20 ms by default.
 	Budget time.Duration
 
-	// Lease is the longest time for which permits of exact limits that are used often are taken ahead, as
-	// rratelimiter.WithLease says, at least 5 ms. 0 is for none: each decision asks Redis.
+	// Lease is the longest lease of permits for exact limits that are used often
+	// (rratelimiter.WithLease), at least 5 ms. 0 means none: each decision asks Redis.
 	Lease time.Duration
 
-	// Merge joins files of the same domain, which are a mistake otherwise.
+	// Merge joins files of the same domain, which are otherwise a mistake.
 	Merge bool
 
-	// Shadow lets all requests pass: the overall code is OK, and the statuses say what each limit decided.
+	// Shadow lets all requests pass: the overall code is OK, and the statuses have the decision of each
+	// limit.
 	Shadow bool
 
 	// Quota treats all limits as if they had quota_mode.
 	Quota bool
 
-	// Headers adds fields about the limit that binds to the responses: those of the reference service, and
+	// Headers adds fields about the limit that binds to responses: those of the reference service, and
 	// RateLimit-Policy, RateLimit and Retry-After of draft-ietf-httpapi-ratelimit-headers-11.
 	Headers bool
 
-	// LimitHeader, RemainingHeader and ResetHeader rename the fields of the reference service. Empty is
-	// RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset.
+	// LimitHeader, RemainingHeader and ResetHeader rename the fields of the reference service. Empty
+	// means RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset.
 	LimitHeader, RemainingHeader, ResetHeader string
 
 	// Metadata adds dynamic metadata to responses: the request, and the metadata of the limits that passed.
 	Metadata bool
 
-	// OnHealth is called each time that Redis has failed or is back, as rratelimiter.WithHealthHook says. Nil
-	// is for no call.
+	// OnHealth, if not nil, is called whenever Redis fails or is back (rratelimiter.WithHealthHook).
 	OnHealth func(rratelimiter.Health)
 
-	// OnFailure is called with an error of Redis where a fallback has decided that OnHealth does not tell of:
-	// that of another algorithm, a look, or a charge, which is lost. It is called every 10 s at most. Nil is
-	// for no call.
+	// OnFailure, if not nil, is called with an error of Redis after a fallback that OnHealth does not report:
+	// for another algorithm, a Peek, or a charge, which is lost. It is called at most every 10 s.
 	OnFailure func(error)
 
-	// NearRatio is the part of a limit from which hits count as near to it, above 0 and at most 1. 0 is 0.8.
+	// NearRatio is the used share of a limit from which hits count as near it, above 0 and at most 1. 0 means
+	// 0.8.
 	NearRatio float64
 }
 
@@ -79,12 +79,12 @@ type Service struct {
 }
 
 // refusals bounds how long a refusal is repeated in memory, while Redis is asked once a millisecond. A flood
-// of refused requests takes a third less CPU here, and half of it in Redis.
+// of refused requests then takes a third less CPU here, and half in Redis.
 const refusals = time.Minute
 
-// New returns a Service whose limiters are in Redis. rdb stays the caller's: Close does not close it. Give
-// it ContextTimeoutEnabled, so that the budget holds without a further goroutine. An option out of its
-// bounds is a limit.ErrInvalidArgument.
+// New returns a Service whose limiters are in Redis. The caller keeps rdb: Close does not close it. Set
+// its ContextTimeoutEnabled, so that the budget holds without another goroutine. If an option is out of
+// bounds, the error is a limit.ErrInvalidArgument.
 func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 	orDefault(&o.Prefix, "rls:")
 	orDefault(&o.Budget, 15*time.Millisecond)
@@ -121,15 +121,15 @@ func orDefault[T comparable](field *T, value T) {
 // Close ends the limiters. Later requests get an error.
 func (s *Service) Close() error { return s.openers.client.Close() }
 
-// Health returns whether the Service reaches Redis, as its decisions have found it.
+// Health returns whether the Service reaches Redis, as its decisions have found.
 func (s *Service) Health() rratelimiter.Health { return s.openers.client.Health() }
 
-// Metrics returns the metrics, for a handler of Prometheus.
+// Metrics returns the metrics, for a Prometheus handler.
 func (s *Service) Metrics() prometheus.Gatherer { return s.meters.registry }
 
-// Load replaces the configuration by that of the files. Requests under way keep the old one. After an
-// error, which joins all mistakes of all files, the old configuration stays. Permits that are taken
-// stay counted where the keys of a limit stay the same.
+// Load replaces the configuration with that of the files. Requests under way keep the old one. On an
+// error, which joins all mistakes of all files, the old configuration stays. Permits that are out
+// stay counted if the keys of a limit stay the same.
 func (s *Service) Load(files []File) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -168,8 +168,8 @@ func (s *Service) open(c *Config) error {
 // Config returns the configuration, nil before the first Load.
 func (s *Service) Config() *Config { return s.current.Load() }
 
-// ShouldRateLimit decides about a request. Its errors are those of a wrong request or a missing
-// configuration, and those of Redis where a limit has the fallback error.
+// ShouldRateLimit decides about a request. It returns an error for an invalid request, a
+// missing configuration, and a failure of Redis if a limit has the fallback error.
 func (s *Service) ShouldRateLimit(
 	ctx context.Context, in *pb.RateLimitRequest,
 ) (*pb.RateLimitResponse, error) {
@@ -183,7 +183,7 @@ func (s *Service) ShouldRateLimit(
 	return s.respond(in, d), nil
 }
 
-// failure returns an error as gRPC has it, and counts it.
+// failure converts an error to a gRPC status, and counts it.
 func (s *Service) failure(ctx context.Context, err error) error {
 	kind, code := "service_error", codes.InvalidArgument
 	switch {
