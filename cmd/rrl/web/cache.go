@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A cache keeps results for some time. One goroutine works for a result, however many viewers wait for it.
+// A cache keeps results for some time. One goroutine computes a result, however many viewers wait for it.
 type cache[T any] struct {
 	h     *Handler
 	most  int // results
@@ -39,8 +39,8 @@ func newCache[T any](h *Handler, most int, fresh time.Duration) *cache[T] {
 	return &cache[T]{h: h, most: most, fresh: fresh, kept: map[string]*result[T]{}}
 }
 
-// get returns the result for a key: a fresh one, or that of work. The work goes on when ctx ends, for the
-// next caller.
+// get returns the result for a key: a fresh one, or that of work, which continues after the end of ctx
+// for the next caller.
 func (c *cache[T]) get(ctx context.Context, key string, work func(context.Context) (T, error)) (T, error) {
 	var none T
 	r, err := c.result(key, work)

@@ -21,7 +21,7 @@ func changes() map[string]change {
 	return map[string]change{"rate": setRate, "repair": repair, "delete": remove}
 }
 
-// done describes a change, for the page after it, whose address names the change.
+// done describes a change on the next page, whose address names the change.
 func done(what string) string {
 	switch what {
 	case "rate":
@@ -157,7 +157,7 @@ func (h *Handler) post(name string, do change) http.HandlerFunc {
 	}
 }
 
-// carryOut makes a change with a Client of its own, which acts as the client on the page.
+// carryOut makes a change with its own Client, which acts as the client on the page.
 func (h *Handler) carryOut(r *http.Request, hash, id string, v *view, do change) error {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// The bounds of a viewer's pattern. Old releases of Redis take very long for many stars.
+// The bounds of a viewer's pattern. Old Redis releases take very long to match many stars.
 const (
 	longestPattern = 200
 	mostStars      = 4
 )
 
-// checkPattern returns why a viewer's pattern is refused.
+// checkPattern returns an error if a viewer's pattern is refused.
 func checkPattern(pattern string) error {
 	if n := len(pattern); n > longestPattern {
 		return fmt.Errorf("the pattern has %d bytes, must have at most %d", n, longestPattern)
@@ -24,7 +24,7 @@ func checkPattern(pattern string) error {
 }
 
 // A glob is a pattern of Redis: * is any text, ? any byte, [a-z] and [^a-z] one byte, and a backslash takes
-// the next byte literally. A regexp takes time in proportion to the name, however many stars the pattern has.
+// the next byte literally. A regexp takes time proportional to the name, however many stars the pattern has.
 type glob struct{ *regexp.Regexp }
 
 func newGlob(pattern string) glob {

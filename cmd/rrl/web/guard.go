@@ -92,7 +92,7 @@ type tokens struct {
 }
 
 const (
-	guesses       = 5    // in a row; then one in a minute
+	guesses       = 5    // consecutive; then one a minute
 	mostAddresses = 1000 // with guesses
 )
 

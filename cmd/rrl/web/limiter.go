@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A client is chosen by a link, because a form would change the bytes of a name that is no UTF-8.
+// A client is chosen by a link, because a form would change the bytes of a name that is not UTF-8.
 type client struct {
 	Link, Shown string
 	Chosen      bool

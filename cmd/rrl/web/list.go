@@ -158,7 +158,7 @@ func (h *Handler) row(l *inspect.Limiter) row {
 
 const percent = 100
 
-// wrong counts the findings that are no remarks.
+// wrong counts the findings that are not mere remarks.
 func wrong(found []inspect.Finding) (n int) {
 	for _, f := range found {
 		if !f.Remark {

@@ -17,15 +17,15 @@ type view struct {
 	// Texts are the texts of the page by their places: the attributes data-text.
 	Texts map[string]string `json:"texts"`
 
-	// The rest is set in stateOK only. Pair says that there are numbers: a PER_CLIENT limiter has none before
-	// a client is chosen.
+	// The rest is set in stateOK only. Pair reports that there are numbers: a PER_CLIENT limiter has none
+	// until a client is chosen.
 	Pair      bool  `json:"pair"`
 	Rate      int64 `json:"rate"`
 	Interval  int64 `json:"interval_ms"`
 	Remaining int64 `json:"remaining"`
 	Saturated bool  `json:"saturated"` // nothing remains
 
-	// Permits granted since the look before, which was Elapsed ms ago; 0 if there was none.
+	// Permits granted since the previous look, Elapsed ms ago; 0 if there was none.
 	Elapsed  int64 `json:"elapsed_ms"`
 	ByGo     int64 `json:"by_go"`
 	ByOthers int64 `json:"by_others"`
