@@ -20,17 +20,17 @@ const (
 	// batch get its error without attempts of their own.
 	hangsAfter = 250 * time.Millisecond
 
-	// gatherRounds is how often a batch yields the processor without one of the
-	// callers it has served coming again.
+	// gatherRounds is how often a batch yields the processor while none of the callers it
+	// has served returns.
 	gatherRounds = 10
 
-	// notUnderWay is the number of waiting callers of a batch that is not under
-	// way. It differs from 0, which means that all callers have left.
+	// notUnderWay is the number of waiting callers of a batch that is not under way. 0
+	// means that all callers have left.
 	notUnderWay = -1
 )
 
-// A batch is the callers that one script call judges. A queue reuses its batch
-// for one call after another.
+// A batch holds the callers that one script call judges. A queue reuses its batch for
+// each call.
 type batch struct {
 	queue *queue
 
@@ -59,8 +59,8 @@ type batch struct {
 	served []*waiter // to be sent their results, without mu
 }
 
-// run makes batches as long as they are wanted. Each gets a context of its own,
-// because the last caller to leave cancels it.
+// run makes batches while they are wanted. Each gets its own context, because the last
+// caller to leave cancels it.
 func (b *batch) run(closing context.Context) {
 	for more := true; more; {
 		ctx, cancel := context.WithCancel(closing)
@@ -72,8 +72,8 @@ func (b *batch) run(closing context.Context) {
 	}
 }
 
-// next makes a batch if one is wanted, and reports whether b goes on. If not, the
-// queue has paused, and another goroutine may use b by now.
+// next makes a batch if one is wanted, and reports whether b goes on. If not, the queue
+// has paused, and another goroutine may already use b.
 func (b *batch) next(ctx context.Context, cancel func()) bool {
 	q := b.queue
 	q.mu.Lock()
@@ -95,8 +95,8 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 	// on.
 	b.cancel, b.leader = cancel, nil
 	caller := ctx
-	// Only a lone caller lends its values: a trace of several callers would show
-	// the request in one of them at random.
+	// Only a lone caller lends its values: with several callers, the request would appear
+	// in a random one's trace.
 	if len(b.waiters) == 1 {
 		caller = b.waiters[0].ctx
 	}
@@ -182,10 +182,10 @@ func (b *batch) addAll(ls *waiterList) {
 	}
 }
 
-// addLine adds the line, from its head on, up to permits for the whole rate,
-// because no more can be granted at once. When it is the turn of Java or of other
-// processes, it adds only the waiters up to the last expired one: an expired
-// waiter has no later chance. Guarded by mu.
+// addLine adds the line, from its head on, up to permits for the whole rate, because no
+// more can be granted at once. When Java or another process has its turn, it adds only
+// the waiters up to the last expired one: an expired waiter has no later chance. Guarded
+// by mu.
 func (b *batch) addLine(now time.Time) {
 	q := b.queue
 	expired := q.line.expired
@@ -323,8 +323,8 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	}
 }
 
-// dismiss lets a waiter leave the batch: with its result, or into the line.
-// Guarded by mu.
+// dismiss removes a waiter from the batch: with its result, or into the line. Guarded by
+// mu.
 func (b *batch) dismiss(w *waiter, v Result, err error, first refusal) {
 	switch {
 	case w.state == gone:

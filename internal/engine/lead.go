@@ -9,10 +9,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// keepsDeadline reports whether go-redis ends the request of a caller in time, so
-// that the caller need not be able to leave it. It does so at a deadline, not when
-// the context is cancelled. A cancel before the deadline of a silent Redis comes
-// late, once: after that, callers can leave until Redis has replied again.
+// keepsDeadline reports whether go-redis ends the request of a caller in time, so that
+// the caller need not be able to leave it. It does so at a deadline, not when the context
+// is cancelled. A cancellation before the deadline takes effect late once, if Redis is
+// silent: after that, callers can leave until Redis has replied again.
 func (l *Limiter) keepsDeadline(ctx context.Context, wanted Want) bool {
 	if !l.engine.config.Runner.KeepsDeadlines || wanted.Budget > 0 || l.engine.silent[l.Server()].Load() {
 		return false
@@ -21,9 +21,9 @@ func (l *Limiter) keepsDeadline(ctx context.Context, wanted Want) bool {
 	return dated || ctx.Done() == nil && wanted.Timed()
 }
 
-// lead carries out the request of a lone caller in the goroutine of that caller:
-// handing it to another one would take longer than all else in Go. Callers that
-// have arrived meanwhile are left to a worker.
+// lead carries out the request of a lone caller in the goroutine of that caller: handing
+// it to another goroutine would take longer than all other work in Go. A worker serves
+// callers that have arrived meanwhile.
 func (b *batch) lead(w *waiter, req *request) {
 	q := b.queue
 	ctx := requestContext{q.engine.ctx, w.ctx, q}

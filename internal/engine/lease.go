@@ -28,10 +28,10 @@ const (
 	closedLease     = math.MinInt64 / 2
 )
 
-// A Leasing says how a caller's permits are taken ahead. The zero value is for none.
+// A Leasing says how a caller's permits are taken ahead. The zero value means no leases.
 type Leasing struct {
 	Longest time.Duration // of a lease
-	Share   float64       // the part of the permits that are left which a lease takes at most
+	Share   float64       // the largest share of the remaining permits that a lease takes
 }
 
 // Validate returns why the Leasing cannot be used, as an error made by refuse.
@@ -45,12 +45,11 @@ func (g Leasing) Validate(refuse func(argument string, value any, bound string) 
 	return nil
 }
 
-// leases are the permits that an Engine has taken ahead, and hands out without Redis.
+// leases hold the permits that an Engine has taken ahead and hands out without Redis.
 //
-// A lease is a record that is dated by the end of the lease, so that it counts for an interval from then on.
-// Whenever one of its permits is used, that is no later than the record says: so no interval has more than
-// the rate. When the lease ends, the script that gives back the rest dates the used part back to its last
-// use.
+// A lease is a record that bears the time of the lease's end, so that it counts until an interval after
+// that. Its permits are used no later than that time, so no interval has more than the rate. When the lease
+// ends, the script that gives back the rest redates the used part to its last use.
 type leases struct {
 	engine *Engine
 	asking sync.WaitGroup // jobs that ask Redis; Add under mu, while it is not closed
@@ -75,7 +74,7 @@ type leased struct {
 	asked     int64         // permits that were taken from Redis since then
 	used      int64         // permits that the last lease used
 	exhausted bool          // it used most of them
-	left      int64         // permits that Redis had left, as its last reply said
+	left      int64         // permits that Redis had left, by its last reply
 	said      time.Time     // when it did
 	clients   int64         // that share them
 	learnt    time.Time     // when clients and lasts were learnt
@@ -86,7 +85,7 @@ type leased struct {
 	freeing   pending       // those of them that give permits back
 }
 
-// A pending counts what is under way. Guarded by the mu of what has it.
+// A pending counts what is under way. Guarded by its owner's mu.
 type pending struct {
 	n    int
 	done chan struct{} // closed when n is 0 again; nil as long as there was nothing
@@ -107,7 +106,7 @@ func (p *pending) end() {
 	}
 }
 
-// A lease is permits that are handed out until it ends.
+// A lease holds permits that are handed out until it ends.
 type lease struct {
 	group     *Group
 	given     any // the given rate of its call
@@ -124,11 +123,11 @@ type lease struct {
 
 func (ls *leases) init(e *Engine) {
 	ls.engine, ls.byHash = e, map[string]*leased{}
-	// A lease needs to know how fast the clock goes that dates it, and a record that releases leave alone.
+	// A lease needs a clock of known pace, and a record that releases leave alone.
 	ls.closed = e.config.Err != nil || e.config.Clock != nil || !e.config.Plain.Leases()
 }
 
-// close ends all leases, and gives back what they have left within a time.
+// close ends all leases, and gives back what they have left, within a time limit.
 func (ls *leases) close(within time.Duration) {
 	ls.mu.Lock()
 	ls.closed = true
@@ -212,8 +211,8 @@ func (ls *leases) enter(hash string) *leased {
 	return d
 }
 
-// Leased takes permits from a lease, and reports whether one has them. It takes pointers because copies
-// would take a third of its time.
+// Leased takes permits from a lease, and reports whether one had them. It takes pointers because
+// copying would cost a third of its time.
 func (l *Limiter) Leased(wanted *Want, v *Result) bool {
 	d := l.engine.leases.of(l)
 	if d == nil {
@@ -254,7 +253,7 @@ func (s *lease) take(permits int64, age time.Duration, now time.Time) (left int6
 	for last := s.lastUse.Load(); last < use && !s.lastUse.CompareAndSwap(last, use); {
 		last = s.lastUse.Load()
 	}
-	// A call that gets none takes none meanwhile: a settlement would count them as used.
+	// A call that gets no permits must not take any meanwhile: a settlement would count them as used.
 	for left = s.left.Load(); left >= permits; left = s.left.Load() {
 		if s.left.CompareAndSwap(left, left-permits) {
 			return left - permits, true

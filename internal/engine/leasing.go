@@ -8,8 +8,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// NoteAsked notes the outcome of a call that asked Redis. If the limiter is used so often that a lease is
-// worth it, a goroutine takes one.
+// NoteAsked notes the outcome of a call that asked Redis. If the limiter is used often enough for a
+// lease, a goroutine takes one.
 func (l *Limiter) NoteAsked(leasing Leasing, wanted Want, v Result) {
 	ls := &l.engine.leases
 	d := ls.of(l)
@@ -83,7 +83,7 @@ func (d *leased) takeNext(ctx context.Context, g *Group) {
 		d.end(s)(ctx)
 		return
 	}
-	// It ends also if no caller asks any more.
+	// It also ends if no caller asks any more.
 	time.AfterFunc(time.Until(s.began.Add(s.lasts)), func() { d.expire(s) })
 	if current := d.current.Load(); current != nil && current.left.Load() > 0 {
 		d.next = s
@@ -140,7 +140,7 @@ func (d *leased) ask(ctx context.Context, g *Group) *lease {
 	s.left.Store(size)
 	d.note(s, size)
 	d.learnOf(s.result.Limit, s.result.Every)
-	// Another rate was set, or Redis was silent meanwhile, and does not know what was granted without it.
+	// The rate has changed, or Redis was silent meanwhile and does not know what was granted without it.
 	if d.lasts < s.lasts || !config.MayLease(l) {
 		d.settle(s)
 		return nil

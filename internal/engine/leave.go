@@ -7,16 +7,15 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Grace is how long an expired caller waits for a reply that is on its way, so
-// that a slow Redis can still say yes or no. A result is late by at most Grace.
+// Grace is how long an expired caller waits for a reply that is under way, so that a slow
+// Redis can still say yes or no. A result is late by at most Grace.
 const Grace = 30 * time.Millisecond
 
 // await waits for the result of a call, its timeout, its budget or the end of
 // ctx. The timeout takes two steps: first the next batch decides, and Grace later
 // the caller leaves.
 func (w *waiter) await(ctx context.Context, q *queue) (Result, error) {
-	// Only Redis can end this wait, so a select would have nothing to choose
-	// from.
+	// Only Redis can end this wait, so there is nothing to select from.
 	if !w.canLeave {
 		<-w.ready // takes less time than a select
 		return w.result(q)

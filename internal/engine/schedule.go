@@ -11,9 +11,9 @@ import (
 type schedule struct {
 	probe probe
 	dueAt time.Time // when to probe, for probeWhenDue
-	// refusedUntil is until when Redis can serve no waiter in line, by its own
-	// reply. It is zero if something may have changed since. A caller whose
-	// timeout passes before that gets a no, even if its last probe got no reply.
+	// refusedUntil is the time until which Redis, by its own reply, can serve no waiter
+	// in line. It is zero if something may have changed since. A caller whose timeout
+	// passes before that gets a no, even if its last probe got no reply.
 	refusedUntil time.Time
 }
 
@@ -51,8 +51,8 @@ func (s *schedule) noteRefusal(us int64, sent time.Time) {
 	}
 }
 
-// noteTurn is noteRefusal where Redis could serve some waiters, but another
-// process has its turn until at.
+// noteTurn is noteRefusal when Redis could serve some waiters, but another process has
+// its turn until at.
 func (s *schedule) noteTurn(at, sent time.Time) {
 	s.noteRefusal(at.Sub(sent).Microseconds(), sent)
 	s.refusedUntil = time.Time{}

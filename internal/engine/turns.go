@@ -30,10 +30,9 @@ type turns struct {
 	gap      time.Duration // at most one late wake-up in each
 }
 
-// mayBeLate reports whether a wake-up now may be late: the first one in each gap
-// may. Gaps begin by the wall clock, so that all processes of Go are late
-// together. If they were late one at a time, the others would take the permits
-// that Java is to find.
+// mayBeLate reports whether a wake-up now may be late: the first one in each gap may.
+// Gaps begin by the wall clock, so that all Go processes are late together. If they were
+// late one at a time, the rest would take the permits meant for Java.
 func (t turns) mayBeLate(now time.Time) bool {
 	return !now.Truncate(t.gap).Equal(t.lastLate.Truncate(t.gap))
 }
@@ -72,8 +71,8 @@ func letJavaGoFirst(
 	return err == nil && after.newest != before.newest, true, cut
 }
 
-// next returns the turns after a late wake-up in which other clients took
-// permits, or did not.
+// next returns the turns after a late wake-up, by whether other clients took permits in
+// it.
 func (t turns) next(taken bool) turns {
 	switch {
 	case taken:
