@@ -18,7 +18,7 @@ type Confirmation struct {
 }
 
 // An UnconfirmedError says that a call was carried out, but that too few replicas
-// confirmed it in time. It is an answer of Redis.
+// confirmed it in time. It counts as an answer of Redis.
 type UnconfirmedError struct {
 	Replicas int64 // that confirmed it
 	Want     Confirmation

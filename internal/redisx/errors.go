@@ -8,8 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrShape says that the reply of a script has none of the shapes that this
-// library's scripts reply.
+// ErrShape reports a reply in none of the shapes that this library's scripts return.
 var ErrShape = errors.New("a script answered")
 
 // Answered reports whether err is an answer of Redis.

@@ -17,15 +17,14 @@ type Kind struct {
 	Sharded bool // the hash tag of a key chooses its server: Cluster, Ring
 	DB      int  // the number of the database; a cluster has only 0
 
-	// retries is how often go-redis sends a command again, with pauses between
-	// the backoffs.
+	// retries is how often go-redis resends a command, with pauses between the backoffs.
 	retries                int
 	minBackoff, maxBackoff time.Duration
 
 	fromReplicas bool          // read-only commands may be sent to a replica
 	ReadTimeout  time.Duration // of one attempt; below 1 for none
 
-	// KeepsDeadlines reports that go-redis ends each command at the deadline of its
+	// KeepsDeadlines reports whether go-redis ends each command at the deadline of its
 	// context (ContextTimeoutEnabled).
 	KeepsDeadlines bool
 
@@ -80,7 +79,7 @@ func KindOf(rdb redis.UniversalClient) Kind {
 	return kind
 }
 
-// Known reports whether the client is of a kind that go-redis has.
+// Known reports whether the client is of a kind in go-redis.
 func (k *Kind) Known() bool { return k.Single || k.Sharded }
 
 // Client returns the Go type of the client, for errors.

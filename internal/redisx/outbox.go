@@ -17,8 +17,8 @@ const (
 	// one is written.
 	pipelinesAtOnce = 2
 
-	// A pipeline that takes longer than overdueAfter holds back no others: a slow
-	// script or a connection that hangs must not stop other limiters.
+	// A pipeline that takes longer than overdueAfter holds back no other: a slow script
+	// or a hanging connection must not stop other limiters.
 	overdueAfter = 5 * time.Millisecond
 
 	// maxUnanswered is how many pipelines to one server may lack a reply, overdue ones
@@ -32,8 +32,8 @@ const (
 	// maxPipeline bounds how long the first reply of a pipeline waits for the last.
 	maxPipeline = 64
 
-	// maxServers is how many outboxes are remembered. A cluster or a Ring whose nodes come and go must not
-	// leave one for each.
+	// maxServers bounds the outboxes: a cluster or a Ring whose nodes come and go must not leave one for
+	// each.
 	maxServers = 1000
 
 	// leastToSend is the time that a caller must have left to send commands of other
@@ -46,8 +46,8 @@ const (
 // and a wake-up serve many callers. A command that finds the server idle is
 // sent at once, by its own caller.
 //
-// Each server has an outbox of its own, because a pipeline of a cluster client to
-// two servers would be as slow as the slower one.
+// Each server has its own outbox, because a cluster client's pipeline to two servers
+// would be as slow as the slower one.
 type outboxes struct {
 	rdb redis.UniversalClient
 	// server returns the client of the server that has a key; nil for a client of
