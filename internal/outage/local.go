@@ -41,7 +41,7 @@ type localLimiter struct {
 
 	// givenRate is the last one that acquires were to set; nil for none. A
 	// booking sets it where Redis came back empty.
-	givenRate atomic.Pointer[engine.GivenRate] // the last one that its acquires were to set; nil for none
+	givenRate atomic.Pointer[engine.GivenRate]
 
 	mu          sync.Mutex
 	rate        int64 // 0 if not learnt yet; guarded by mu, as all below
