@@ -10,8 +10,8 @@ import (
 )
 
 // lookEvery is how often a group looks up its servers. A master that loses its role keeps its
-// connections, so only a lookup finds out. It asks one node of a cluster; once in 10 s is a small
-// load, and soon enough after a failover, which takes seconds itself. A lookup also closes
+// connections, so only a lookup finds out. It asks one node of a cluster: once in 10 s is a small
+// load, and soon enough after a failover, which itself takes seconds. A lookup also closes
 // connections without channels.
 const lookEvery = 10 * time.Second
 
@@ -34,7 +34,7 @@ type group struct {
 	topics  map[string]*topic // by channel
 	seek    map[string]struct{}
 	links   map[*redis.Client]*link
-	running bool // run has been started and will still read topics
+	running bool // run has been started and will read topics again
 }
 
 // A topic is a channel with subscribers.
@@ -47,8 +47,7 @@ type topic struct {
 	homeless int           // how often it lost its home since it was last confirmed
 }
 
-// announce wakes the subscribers that want a signal after confirmations and lost servers, not only
-// after messages.
+// announce wakes the subscribers that also want a signal after confirmations and lost servers.
 func (t *topic) announce() {
 	for s := range t.subscribers {
 		if s.announce {
@@ -94,7 +93,7 @@ func (g *group) add(channel string, s *subscriber) (wake <-chan struct{}, cancel
 	return s.wake, func() { g.remove(channel, t, s) }
 }
 
-// remove undoes add. The channel may have a new topic by now, which s has no part in.
+// remove undoes add. By now the channel may have a new topic, without s.
 func (g *group) remove(channel string, t *topic, s *subscriber) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -196,8 +195,8 @@ func (g *group) hear(from *link, said any) {
 	}
 }
 
-// denied handles the refusal of a command by a server. The subscription of a channel is not tried
-// again on this connection: waiters without it only wake up later.
+// denied handles the refusal of a command by a server. It is not retried on this connection:
+// waiters without the subscription only wake up later.
 func (g *group) denied(from *link, err error) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
@@ -272,7 +271,7 @@ func (g *group) servers(ctx context.Context, all bool) (servers []*redis.Client,
 	return servers, err
 }
 
-// match starts the links to servers that are missing, and ends the links to all other servers.
+// match starts the missing links to servers, and ends the links to all other servers.
 func (g *group) match(servers []*redis.Client) {
 	var ended []*link
 	g.hub.mu.Lock()

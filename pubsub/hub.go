@@ -1,12 +1,12 @@
 // Package pubsub wakes waiting callers when messages are published in Redis. A Hub keeps one
-// subscription per channel, shared and counted, and turns its messages into signals. On a cluster
-// it also subscribes to shard channels, whose messages stay on the servers of one slot.
+// shared, counted subscription per channel, and turns its messages into signals. On a cluster it
+// also subscribes to shard channels, whose messages stay on the servers of one slot.
 //
 // A signal is a hint to look, never the message itself. Several messages may become one signal, and
 // after a lost connection all subscribers are signalled.
 //
-// The rate limiter uses this package, which imports nothing of it: any program with go-redis may
-// use it. Its API may change until v1.0.0, as that of package rratelimiter.
+// The rate limiter uses this package, but the package does not depend on it: any program with
+// go-redis may use it. Its API may change until v1.0.0, like that of package rratelimiter.
 package pubsub
 
 import (
@@ -20,15 +20,15 @@ import (
 // A Hub shares the subscriptions of a process. It is safe for concurrent use.
 //
 // Subscribe, Sharded and Events never wait for the network and return none of its errors.
-// Goroutines of the Hub connect, and connect again after a failure. The pauses between attempts
-// grow from 50 ms to about 3 s. A connection counts as lost when the server has sent nothing for 6
-// s, although it is pinged every 3 s.
+// Goroutines of the Hub connect, and reconnect after a failure. The pauses between attempts grow
+// from 50 ms to about 3 s. A connection counts as lost when the server, pinged every 3 s, has sent
+// nothing for 6 s.
 type Hub struct {
 	rdb   redis.UniversalClient
 	ctx   context.Context // ends with Close, under mu: no new subscriptions
 	close context.CancelFunc
 
-	// reload has a client of a cluster ask for its nodes; nil for other clients.
+	// reload makes a cluster client ask for its nodes; nil for other clients.
 	reload func(ctx context.Context)
 
 	messages *group // for Subscribe
@@ -36,7 +36,7 @@ type Hub struct {
 	shards   *group // for Sharded; that of Subscribe unless the client is of a cluster
 
 	mu      sync.Mutex     // guards the fields below, those of groups and links that say so, and all signals
-	running sync.WaitGroup // the goroutines of groups; added to under mu
+	running sync.WaitGroup // the goroutines of groups; Add is called under mu
 }
 
 // A visit is the function that ForEachMaster and ForEachShard call for each server.
@@ -45,11 +45,11 @@ type visit = func(ctx context.Context, server *redis.Client) error
 // New returns a Hub on rdb. The caller keeps rdb, and closes it after the Hub. No connection is
 // opened and no goroutine is started before the first Subscribe, Sharded or Events.
 //
-// A single server, also behind Sentinel, costs one connection. A cluster costs one connection for
-// all channels of Subscribe, because a message reaches every node, one to each master for the
-// channels of Events, and one to each master that has channels of Sharded. A ring costs one to each
+// A single server, also behind Sentinel, takes one connection. A cluster takes one connection for
+// all channels of Subscribe, because a message reaches every node; one to each master for the
+// channels of Events; and one to each master that has channels of Sharded. A ring takes one to each
 // shard that is up, because a message stays on its shard. The masters or shards are looked up every
-// 10 s and when a connection is lost; on a cluster, that asks one of its nodes.
+// 10 s and when a connection is lost; on a cluster, the lookup asks one node.
 func New(rdb redis.UniversalClient) *Hub {
 	h := &Hub{rdb: rdb}
 	h.ctx, h.close = context.WithCancel(context.Background())
@@ -57,8 +57,8 @@ func New(rdb redis.UniversalClient) *Hub {
 		h.reload = rdb.ReloadState
 	}
 	itself := func(ctx context.Context, see visit) error { return see(ctx, nil) }
-	// The methods of the client show its kind. Its type would not, if a type of the caller embeds a
-	// client of go-redis.
+	// The methods of the client show its kind; its type would not if the caller's type embeds a
+	// go-redis client.
 	switch rdb := rdb.(type) {
 	case interface {
 		ForEachMaster(context.Context, visit) error
@@ -87,8 +87,8 @@ func New(rdb redis.UniversalClient) *Hub {
 // counts if its payload equals one of payloads, or if none are given. wake has a capacity of one:
 // messages that arrive while a signal is unread add none, and a slow subscriber delays no other.
 //
-// wake is also signalled when messages may have been missed, so a subscriber that looks after every
-// signal misses no change:
+// wake is also signalled when messages may have been missed, so a subscriber that checks after
+// every signal misses no change:
 //   - when the server has confirmed the subscription, or at once if it had
 //     confirmed it before;
 //   - after each reconnect, on a ring of any of its shards;
@@ -96,28 +96,29 @@ func New(rdb redis.UniversalClient) *Hub {
 //
 // cancel ends the subscription; calling it again does nothing. After cancel or Close, wake gets no
 // signal and is not closed, but an unread signal may be left in it. The last cancel of a channel
-// unsubscribes it, in the background. The connections are closed and the goroutines end up to 10 s
-// after the last cancel, so that frequent callers need not connect each time.
+// unsubscribes it, in the background. The connections and goroutines end up to 10 s after the last
+// cancel, so that frequent callers need not reconnect each time.
 func (h *Hub) Subscribe(channel string, payloads ...string) (wake <-chan struct{}, cancel func()) {
 	return h.messages.add(channel, newSubscriber(true, payloads))
 }
 
-// Sharded is Subscribe for a shard channel: for messages that are published by SPUBLISH, of Redis
-// 7. It subscribes on the master that has the slot of channel, and on another when the slot moves;
-// wake is signalled when the new master has confirmed.
+// Sharded is Subscribe for a shard channel: for messages published by SPUBLISH (Redis 7). It
+// subscribes on the master that has the slot of channel, and on another when the slot moves; wake
+// is signalled when the new master has confirmed.
 //
-// Messages of PUBLISH do not count: only Subscribe receives them. Unless the client is of a
-// cluster, Sharded is Subscribe.
+// Messages of PUBLISH do not count: only Subscribe receives them. Without a cluster,
+// Sharded is Subscribe.
 func (h *Hub) Sharded(channel string, payloads ...string) (wake <-chan struct{}, cancel func()) {
 	return h.shards.add(channel, newSubscriber(true, payloads))
 }
 
 // Events is Subscribe for keyspace and keyevent notifications of the servers. Each server of a
-// cluster or ring sends them only about its own keys, so Events listens on every master or shard.
+// cluster or ring sends only those about its own keys, so Events listens on every master or
+// shard.
 //
 // A message counts if its payload equals one of payloads, or if none are given. Unlike Subscribe,
-// Events signals messages only: events are missed that come before the server has confirmed the
-// subscription, or while the connection is lost.
+// Events signals only messages: events before the server has confirmed the subscription, or while
+// the connection is lost, are missed.
 func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}, cancel func()) {
 	return h.events.add(channel, newSubscriber(false, payloads))
 }
@@ -140,8 +141,8 @@ func (h *Hub) groups() []*group { return []*group{h.messages, h.events, h.shards
 
 // Close ends all subscriptions and waits for the goroutines of the Hub. They end at once, unless
 // one is connecting to a server that has accepted the connection and sends nothing: then Close
-// takes as long as the timeouts of rdb. Closing twice is allowed. After Close, Subscribe, Sharded
-// and Events return channels that are never signalled.
+// takes as long as the timeouts of rdb. Close may be called twice. After Close, Subscribe,
+// Sharded and Events return channels that are never signalled.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.close()
@@ -156,7 +157,7 @@ func (h *Hub) Close() {
 type subscriber struct {
 	wake     chan struct{}
 	announce bool     // also wake when messages may have been missed
-	payloads []string // those of the messages that count; empty for all messages
+	payloads []string // the payloads that count; empty for all
 }
 
 func newSubscriber(announce bool, payloads []string) *subscriber {

@@ -15,14 +15,14 @@ import (
 
 const (
 	// A connection counts as lost when the server has been silent for the time of two pings: one
-	// reply may be late. More pings would find out sooner, but each process sends them to each
+	// reply may be late. More pings would find out sooner, but every process sends them to every
 	// server all the time.
 	pingEvery = 3 * time.Second
 	silence   = 2 * pingEvery
 
 	// The pause before connecting again is 100 ms at first, soon enough after a short failure. It
-	// doubles up to 5 times, to 3.2 s, which is rare enough for a server that is down for long. Up
-	// to half of it is taken off at random.
+	// doubles up to 5 times, to 3.2 s, which is rare enough for a server that is down for long. A
+	// random part, up to half, is subtracted.
 	shortestPause = 100 * time.Millisecond
 	doublings     = 5
 )
@@ -39,7 +39,7 @@ type link struct {
 	// Guarded by hub.mu:
 	tasks   map[string]struct{} // channels to subscribe or unsubscribe
 	expects []sent
-	apart   bool // each channel has commands of its own
+	apart   bool // each channel has its own commands
 }
 
 // connect starts a link to server, or to the hub's own client if server is nil. hub.mu is held.
@@ -67,8 +67,8 @@ func (l *link) end() {
 	<-l.done
 }
 
-// run connects until ctx ends. It gives up a connection at the first error, although go-redis would
-// replace it, because go-redis does not notice a silent server and forgets a channel whose
+// run connects until ctx ends. It gives up a connection at the first error, instead of letting
+// go-redis replace it, because go-redis does not notice a silent server and forgets a channel whose
 // SUBSCRIBE it could not write.
 func (l *link) run(ctx context.Context) {
 	defer close(l.done)

@@ -20,13 +20,13 @@ func (l *link) leaves(channel string) bool {
 	return len(l.expects) > 0 && slices.Contains(l.expects[0].leaves, channel)
 }
 
-// elsewhere reports whether an error says that the server does not serve a slot.
+// elsewhere reports whether an error means that the server does not serve a slot.
 func elsewhere(err error) bool {
 	_, moved := redis.IsMovedError(err)
 	return moved || redis.IsClusterDownError(err)
 }
 
-// refused handles a command whose slot is on another server. An unsubscription is done then,
+// refused handles a command whose slot is on another server. An unsubscription is then done,
 // because the server forgot the channel when the slot left.
 func (g *group) refused(from *link) {
 	g.hub.mu.Lock()
