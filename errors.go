@@ -33,7 +33,7 @@ var (
 	// (notify-keyspace-events).
 	ErrNoNotifications = engine.ErrNoNotifications
 
-	// ErrNoAnswer: Redis has not replied before the timeout passed or go-redis gave up.
+	// ErrNoAnswer: Redis did not reply before the timeout passed or go-redis gave up.
 	// It is unknown whether the request was carried out; permits that an acquire may have
 	// taken are given back. The error also wraps the last network error, if any. An error
 	// that Redis replies, such as OOM or READONLY, is not an ErrNoAnswer, and neither is
