@@ -9,8 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// goroutines starts and counts the goroutines of an Engine. All of them end with
-// it.
+// goroutines starts and counts the goroutines of an Engine. All of them end with the
+// Engine.
 type goroutines struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -18,8 +18,8 @@ type goroutines struct {
 	jobs        chan func(ctx context.Context) // to idle workers; unbuffered, so that no job waits in it
 	idleWorkers atomic.Int32
 
-	// mu orders Go and cancelAll. Without it Go could call running.Add after
-	// Close has called running.Wait, which WaitGroup forbids.
+	// mu orders Go and cancelAll. Otherwise Go could call running.Add after Close has
+	// called running.Wait, which WaitGroup forbids.
 	mu      sync.Mutex
 	running sync.WaitGroup // what Close waits for; Add under mu
 }
@@ -55,15 +55,15 @@ func (g *goroutines) Go(f func(ctx context.Context)) bool {
 }
 
 // At most maxIdle workers wait for the next job, each for idleFor: enough for some busy
-// limiters, and no goroutines for long in a process that asks seldom.
+// limiters, while a process that seldom asks soon has none.
 const (
 	maxIdle = 64
 	idleFor = time.Second
 )
 
-// Work is Go for short jobs that ask Redis. Its goroutine takes further jobs when
-// it is done. go-redis needs a large stack, and a new goroutine would take 10 us
-// to grow one for each request.
+// Work is Go for short jobs that ask Redis. Its goroutine takes further jobs when it is
+// done: go-redis needs a large stack, which a new goroutine would take 10 us to grow for
+// each request.
 func (g *goroutines) Work(job func(ctx context.Context)) bool {
 	select {
 	case g.jobs <- job:
@@ -123,8 +123,8 @@ func within[T any](
 	case left:
 		o.err = ctx.Err()
 	}
-	// The end of ctx says nothing about Redis. An earlier failure does, so the
-	// error has both.
+	// The end of ctx says nothing about Redis, but an earlier failure does, so the error
+	// has both.
 	if cause := lastFailure.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
 		return none, l.Named(unanswered(ctx.Err(), *cause))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
-// A Config holds all that an Engine needs to know.
+// A Config configures an Engine.
 type Config struct {
 	ID      string                   // the scope of PerClient limits
 	MapName func(name string) string // Redisson's NameMapper
@@ -59,7 +59,7 @@ type Engine struct {
 	// requests is the number of the last request to any limiter. One counter for
 	// all limiters keeps the numbers of each limiter growing even after a rename.
 	requests atomic.Int64
-	// silent tells for each server whether its last batch got no reply, or a late one.
+	// silent reports for each server whether its last batch got no reply, or a late one.
 	silent [Servers]atomic.Bool
 	mark   any // a record that bears the mark of config.Layout; a string, boxed for go-redis
 
@@ -104,8 +104,8 @@ func New(config Config) *Engine {
 	return e
 }
 
-// Limiter returns the limiter called name. Errors call the name argument, as the
-// caller does. given is the rate that acquires set, nil if they set none.
+// Limiter returns the limiter called name. argument is the caller's word for the name in
+// errors. given is the rate that acquires set, nil if they set none.
 func (e *Engine) Limiter(argument, name string, given *GivenRate) *Limiter {
 	l := &Limiter{engine: e, name: name, given: given}
 	l.err = l.Named(l.setKeys(argument))
@@ -165,8 +165,7 @@ func (e *Engine) Waiting() int {
 	return n
 }
 
-// now returns the time to send. It is empty if the script is to use that of the
-// server.
+// now returns the time to send. It is empty if the script is to use the server's time.
 func (e *Engine) now() any {
 	if e.config.Clock == nil {
 		return ""

@@ -23,15 +23,14 @@ var (
 	ErrClosed          = errors.New("rratelimiter: client is closed")
 )
 
-// errSilent is the reason to leave of a caller whose budget is spent.
+// errSilent is why a caller whose budget is spent leaves.
 var errSilent = errors.New("the budget is spent")
 
-// An Error is an error in the words of this library. It begins without the name
-// of its limiter, because callers may know one limiter by several names. The
-// exported method that was called adds the name (Limiter.Named), so that it is
-// there once.
+// An Error is an error in the words of this library. It is made without the name of its
+// limiter, which may have several names. The exported method that was called adds the
+// name once (Limiter.Named).
 type Error struct {
-	kind   error   // the error by which callers know it, nil if there is none
+	kind   error   // the sentinel, nil if there is none
 	prefix string  // the text before the name; empty for that of kind
 	name   string  // quoted; empty until it is known
 	detail string  // the text after the name
@@ -136,8 +135,8 @@ func unanswered(why, cause error) error {
 	return why
 }
 
-// NotHeld returns the error of a refused Acquire. nil would say that the caller
-// holds the permits.
+// NotHeld returns the error of a refused Acquire. With nil the caller would believe that
+// it holds the permits.
 func NotHeld() error { return unanswered(limit.ErrNoAnswer, nil) }
 
 // Silent returns the error of a call whose budget is spent, with the last
@@ -189,10 +188,9 @@ func badField(hash, field, value, bound string, also ...error) error {
 	return &Error{kind: ErrBadState, detail: detail, wraps: also}
 }
 
-// translated turns the error of a script or of Redis, for the keys of one type,
-// into an Error. It goes by the first word, the code that the headers of the
-// scripts list, because texts differ between servers. The result still unwraps to
-// the answer of Redis.
+// translated turns the error of a script or of Redis, for the keys of one type, into an
+// Error. It compares only the first word, the code listed in the headers of the scripts,
+// because texts differ between servers. The result still unwraps to the answer of Redis.
 func translated(l *Limiter, typ int, err error) error {
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
 	bad := func(detail string) error {

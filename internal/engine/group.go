@@ -9,8 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// MaxMembers is the most limiters that a Group has. Its script has a text for the keys of each member
-// (scripts/parts/keys.lua), and takes as much longer as there are members.
+// MaxMembers is the most limiters that a Group has. The text and the time of its script grow with
+// each member (scripts/parts/keys.lua).
 const MaxMembers = 8
 
 // A Group is several limiters that decide together, by one script call (scripts/all.lua). It
@@ -49,9 +49,8 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 	}
 	var last *groupCall
 	if !wanted.Waits() || !g.hasLine() {
-		// A caller that does not wait, or finds no line, asks at once. A caller
-		// that would wait behind others must not: it would take permits that are
-		// due to them.
+		// A caller that does not wait, or finds no line, asks at once. A caller behind a
+		// line must not, because it would take permits due to the callers in line.
 		call, err := g.ask(ctx, permits, wanted)
 		refused := err == nil && !call.granted() && wanted.Lease == 0
 		if refused && g.engine.freeLeases(ctx, &wanted, g.limiters...) {
@@ -94,8 +93,7 @@ type waitEnds struct {
 	timeout   <-chan time.Time // nil if it never passes
 }
 
-// wait asks each time that it is the caller's turn, and once more when its
-// timeout passes.
+// wait asks whenever it is the caller's turn, and once more when its timeout passes.
 func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Result, error) {
 	g := gc.group
 	for expired := false; ; {
@@ -147,8 +145,7 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCa
 	return call, nil
 }
 
-// check reads each limiter, which finds out its type, and returns the first
-// error.
+// check reads each limiter, which determines its type, and returns the first error.
 func (g *Group) check(ctx context.Context) error {
 	for _, l := range g.limiters {
 		if _, err := l.peek(ctx); err != nil {

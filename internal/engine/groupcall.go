@@ -35,9 +35,9 @@ func scriptsOf(file string) (scripts memberScripts) {
 	return scripts
 }
 
-// sessions are those of Group calls to the limiters of one server. A session
-// remembers only its last request. So a call owns one while it may be under way,
-// and until it is known that nothing is to be withdrawn.
+// sessions holds the sessions of Group calls to the limiters of one server. A session
+// remembers only its last request. So a call owns one while it may be under way, and
+// until it is known that nothing is to be withdrawn.
 type sessions struct {
 	underWay chan struct{} // one element per call whose caller waits
 
@@ -200,9 +200,9 @@ func (call *groupCall) run(ctx context.Context) {
 	}
 }
 
-// end withdraws permits that the call may have taken and that its caller does not
-// get, because the outcome is unknown or the caller has left. The session is free
-// only after that (groupWithdrawal.run).
+// end withdraws permits that the call may have taken but its caller does not get, because
+// the outcome is unknown or the caller has left. Only then is the session free
+// (groupWithdrawal.run).
 func (call *groupCall) end(left bool) {
 	switch {
 	case call.settles != nil && call.err != nil: // another attempt may follow (Settlement)
@@ -293,7 +293,7 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 	})
 }
 
-// commonArgs returns ARGV with what both scripts have in the same places.
+// commonArgs returns ARGV with the arguments that have the same places in both scripts.
 func (call *groupCall) commonArgs(places int) arguments {
 	args := make(arguments, places)
 	for i := range args {

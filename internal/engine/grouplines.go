@@ -12,10 +12,10 @@ type groupCaller struct {
 	permits      []int64
 	places       []place // by member
 	wake         chan struct{}
-	refusedUntil time.Time // until when Redis can grant nothing, by the last reply
+	refusedUntil time.Time // Redis can grant nothing before, by its last reply
 	lastCall     *groupCall
-	missedTurns  int       // refusals by members at which its place had been overtaken
-	blocksUntil  time.Time // until when it blocks the lines of members that grant
+	missedTurns  int       // refusals by members in whose lines it had been overtaken
+	blocksUntil  time.Time // it blocks the lines of granting members until then
 }
 
 // newGroupCaller takes a place in the line of each member. last is a call that
@@ -61,12 +61,12 @@ func (gc *groupCaller) noteRefusal(call *groupCall) {
 	gc.lastCall = call
 }
 
-// Members that refuse alternately can keep a caller from ever having all of them
-// at once. So when a member refuses at which the caller's place had been
-// overtaken, the caller blocks the lines of all its members for as long as the
-// refusing ones say. The bound is firstBlock at first, and twice the last one
-// after each further refusal of that kind, up to longestBlock: blocking costs
-// every other caller, so it grows only if shorter blocks did not help.
+// Members that refuse alternately can keep a caller from ever having all of them at once.
+// So when a member refuses in whose line the caller had been overtaken, the caller blocks
+// the lines of all its members for as long as the refusing members say. The bound is
+// firstBlock at first, and twice the last one after each further refusal of that kind, up
+// to longestBlock: blocking costs every other caller, so it grows only if shorter blocks
+// did not help.
 const (
 	firstBlock   = 250 * time.Millisecond
 	longestBlock = time.Minute

@@ -56,8 +56,8 @@ func (d *leased) end(s *lease) (settle func(context.Context)) {
 	}
 }
 
-// close ends a lease, and returns what is to be settled of it, and when its permits were last used. It
-// reports whether the lease was open.
+// close ends a lease, and returns what remains to be settled, when its permits were last used, and
+// whether the lease was open.
 func (s *lease) close() (part Part, lastUse time.Time, open bool) {
 	left := s.left.Swap(closedLease)
 	if left <= closedLease/2 {
@@ -70,14 +70,14 @@ func (s *lease) close() (part Part, lastUse time.Time, open bool) {
 // settleLeaseFor is how long a settlement may take. Later, the permits come back anyway.
 const settleLeaseFor = 5 * time.Second
 
-// note tells what a lease took, or gave back.
+// note reports what a lease took or gave back.
 func (d *leased) note(s *lease, permits int64) {
 	if f := d.leases.engine.config.NoteLease; f != nil && permits != 0 {
 		f(s.group.limiters[0], permits)
 	}
 }
 
-// giveBack takes permits back that the lease has handed out, if it has not ended, and returns how many.
+// giveBack takes back permits that the lease has handed out, if it has not ended, and returns how many.
 func (s *lease) giveBack(permits int64) int64 {
 	for {
 		left := s.left.Load()
@@ -91,8 +91,9 @@ func (s *lease) giveBack(permits int64) int64 {
 	}
 }
 
-// ReturnToLease gives permits back to the lease that handed them out, and returns how many it did not. If a
-// lease is being settled, it waits for that, or for the end of ctx: until then Redis would not find them.
+// ReturnToLease gives permits back to the lease that handed them out, and returns how many remain. If a
+// lease is being settled, it waits for the settlement or the end of ctx: until then Redis would not find
+// the permits.
 func (l *Limiter) ReturnToLease(ctx context.Context, permits int64) (rest int64) {
 	d := l.engine.leases.of(l)
 	if d == nil {
@@ -126,8 +127,8 @@ func (d *leased) endAll() {
 // compete, the next refusal comes within a second. Guarded by mu.
 func (d *leased) noteScarce() { d.scarce = time.Now().Add(longestLease) }
 
-// endLeases ends the leases of a limiter, so that callers get their permits for which Redis does not have
-// enough. The channel is closed when Redis has them; it is nil if no permits are on their way.
+// endLeases ends the leases of a limiter, so that their permits go to callers for which Redis does not
+// have enough. The channel is closed when Redis has them; it is nil if no permits are under way.
 func (l *Limiter) endLeases() (freed <-chan struct{}) {
 	d := l.engine.leases.of(l)
 	if d == nil {
@@ -141,8 +142,8 @@ func (l *Limiter) endLeases() (freed <-chan struct{}) {
 	return d.freeing.done
 }
 
-// freeLeases ends the leases of limiters, if a call has refused permits that these have, and reports whether
-// Redis has got them within the budget of the call, which it reduces.
+// freeLeases ends the leases of limiters if they hold permits that Redis has refused to a call, and reports
+// whether Redis got them within the call's budget, which it reduces.
 func (e *Engine) freeLeases(ctx context.Context, wanted *Want, limiters ...*Limiter) bool {
 	var freed []<-chan struct{}
 	for _, l := range limiters {

@@ -17,8 +17,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Limiter is one limiter as a caller knows it: its name, its keys, and the
-// queue that it shares with all Limiters of the same name. It is a cheap handle.
+// A Limiter is one limiter from a caller's view: its name, its keys, and the queue that
+// it shares with all Limiters of the same name. It is a cheap handle.
 type Limiter struct {
 	engine *Engine
 	err    error  // why it cannot be used, nil if it can
@@ -35,13 +35,13 @@ type Limiter struct {
 
 	given *GivenRate // the rate that acquires set; nil if they set none
 
-	// typ is the type that the limiter is believed to have. Each script checks
-	// it, so a wrong one costs a round trip and nothing else.
+	// typ is the believed type of the limiter. Each script checks it, so a wrong type
+	// costs only a round trip.
 	typ   atomic.Int32
 	queue atomic.Pointer[queue] // the one it used last
 
 	refusals atomic.Pointer[lastRefusals] // nil if there was none
-	leased   atomic.Pointer[leased]       // nil as long as none is known
+	leased   atomic.Pointer[leased]       // nil while none is known
 }
 
 // boxedKeys are hash, value and permits of one type, as go-redis wants its
@@ -55,7 +55,7 @@ type Rate struct {
 	Interval, KeepAlive time.Duration // whole ms
 }
 
-// A GivenRate is a rate that the program gives: acquires set it.
+// A GivenRate is a rate that acquires set.
 type GivenRate struct {
 	Rate     Rate
 	Replaces bool // another rate that is set
@@ -73,9 +73,8 @@ func NewGivenRate(rate Rate, replaces bool) *GivenRate {
 // if it replaces another rate.
 func (g *GivenRate) Text() string { return fmt.Sprint(g.text) }
 
-// setKeys sets the keys, or returns why they cannot be used. It checks for a
-// cluster that all keys are in one slot: otherwise each call would fail with
-// CROSSSLOT.
+// setKeys sets the keys, or returns why they cannot be used. For a cluster it checks that
+// all keys are in one slot: otherwise each call would fail with CROSSSLOT.
 func (l *Limiter) setKeys(argument string) error {
 	config := &l.engine.config
 	if config.Err != nil {
@@ -158,8 +157,8 @@ func (l *Limiter) Together(other *Limiter) bool {
 	return !l.engine.config.Runner.Sharded || wire.SameSlot(l.Hash, other.Hash)
 }
 
-// Usable returns why a call cannot go ahead: the error the limiter was made with,
-// a closed Engine, or a ctx that has ended.
+// Usable returns an error if a call cannot go ahead: that of the limiter, of a closed
+// Engine, or of an ended ctx.
 func (l *Limiter) Usable(ctx context.Context) error {
 	switch {
 	case l.err != nil:
@@ -170,9 +169,8 @@ func (l *Limiter) Usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Named returns err as an Error with the name of the limiter. ErrClosed and the
-// end of a context stay as they are, so that callers may compare them, and so
-// does an Error that has a name.
+// Named returns err as an Error with the name of the limiter. ErrClosed and the end of a
+// context stay unchanged, so that callers may compare them, as does an Error with a name.
 func (l *Limiter) Named(err error) error {
 	err = withName(err, l.name)
 	_, ours := err.(*Error)
@@ -206,8 +204,8 @@ func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 	return l.Usable(ctx)
 }
 
-// MaxPermits bounds the permits of one call. More would need more than 257
-// records, which a script should not write at once.
+// MaxPermits bounds the permits of one call. More permits would need more than 257
+// records, too many for a script to write at once.
 const MaxPermits = 1 << 40
 
 // CheckPermits checks the permits of an acquire (least 1) or a release (least 0).
@@ -286,10 +284,9 @@ func (l *Limiter) noteType(typ int) {
 // names.
 const maxTypes = 10_000
 
-// types remembers the limiters that are PerClient. Without it, a Limiter that is
-// made for one request would ask twice each time. When there are more than
-// maxTypes, all are forgotten and found again: counting which are unused would
-// cost more.
+// types remembers the limiters that are PerClient. Without it, a Limiter that is made for
+// one request would ask twice each time. When there are more than maxTypes, all are
+// forgotten and found again: tracking unused ones would cost more.
 type types struct {
 	mu        sync.RWMutex
 	perClient map[string]struct{} // by hash; guarded by mu
@@ -323,7 +320,7 @@ func newCall(script *redisx.Script, args arguments) *redisx.Call {
 	return &redisx.Call{Script: script, Args: args, Start: time.Now()}
 }
 
-// aloneCall is newCall for what probes a server that may be silent.
+// aloneCall is newCall for probes of a server that may be silent.
 func aloneCall(script *redisx.Script, args arguments) *redisx.Call {
 	call := newCall(script, args)
 	call.Alone = true
@@ -365,9 +362,9 @@ func (l *Limiter) runOn(ctx context.Context, typ int, call *redisx.Call) (redisx
 	return reply, ambiguous, err
 }
 
-// wrongKind says which key has the wrong kind of value, and which kind if Redis
-// still tells. detail comes from the script: the number of the key and the kind
-// that it must have.
+// wrongKind describes the key with the wrong kind of value, and the kind if it can still
+// be read. detail comes from the script: the number of the key and the kind that it must
+// have.
 func (l *Limiter) wrongKind(typ int, detail string) string {
 	number, kind, _ := strings.Cut(detail, " ")
 	key := l.Hash

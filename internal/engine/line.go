@@ -34,8 +34,8 @@ func (ln *line) stand(w *waiter) {
 	ln.push(w)
 }
 
-// blocksOthers reports whether a waiter is the head and the next one wants less.
-// If the head leaves, the next one may be served at once.
+// blocksOthers reports whether a waiter is the head and the next wants fewer permits: if
+// the head leaves, the next may be served at once.
 func (ln *line) blocksOthers(w *waiter) bool {
 	return w == ln.first && (w.next == nil || w.next.ofGroup() || w.next.Permits < w.Permits)
 }

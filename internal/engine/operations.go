@@ -54,11 +54,10 @@ func flag(yes bool) string {
 	return "0"
 }
 
-// clearOther removes the unused keys of the other type. A script names the keys
-// of one type, so this takes a second script, which checks again which type is in
-// force: another client may have set it meanwhile. It runs only if there are such
-// keys. While a slot of a cluster moves, a script must not name keys that are not
-// there.
+// clearOther removes the unused keys of the other type. A script names the keys of one
+// type, so this takes a second script, which checks again which type is in force: another
+// client may have set it meanwhile. It runs only if there are such keys. While a cluster
+// slot moves, a script must not name missing keys.
 func (l *Limiter) clearOther(ctx context.Context, typ int) error {
 	other := l.Keys().Pairs[1-typ]
 	var found int64
@@ -101,8 +100,8 @@ func (l *Limiter) peek(ctx context.Context) (Result, error) {
 	return v, nil
 }
 
-// Rate returns the rate that is set. It asks a master, because a replica may not
-// have a rate yet that the caller has just set.
+// Rate returns the current rate. It asks a master, because a replica may not yet have a
+// rate that the caller has just set.
 func (l *Limiter) Rate(ctx context.Context) (Rate, error) {
 	return within(ctx, l, func(ctx context.Context) (Rate, error) {
 		get := func(rdb redis.Cmdable) ([]any, error) {
