@@ -1,4 +1,4 @@
--- acquire.lua: judges requests in the order of their arrival, each by the permits that earlier ones left, and
+-- acquire.lua: judges requests in order of arrival, each by the permits that earlier requests left, and
 -- writes one record for all permits that it grants.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua; ARGV[9..11]: parts/withdraw.lua

@@ -12,7 +12,7 @@
 --
 -- ARGV[2] is the session of this call alone (sessions in groupcall.go): parts/rebuild.lua. The hash of each
 -- limiter has it: a limiter may expire or be deleted before a copy of the call comes, and the hashes of the
--- other limiters must still tell the copy. Nothing is written before all limiters have granted.
+-- other limiters must still identify the copy. Nothing is written before all limiters have granted.
 
 -- The first half decides the call if each limiter is in the common case (parts/common_read.lua): it is
 -- granted if each has the permits, and otherwise refused. Everything else falls through, before anything is

@@ -1,5 +1,5 @@
 -- book.lua: notes permits that a Client has granted while Redis was away. They count from the time of
--- their grant, even if more permits than the rate are taken then.
+-- their grant, even if this exceeds the rate.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[3]   the number of the booking; the numbers of a Client only grow
@@ -40,8 +40,8 @@ if not again and not l.free and (not last or last < ARGV[3]) then
   end
   l.value = l.value - booked
   l.total = l.total and l.total + booked
-  -- The field is written last, because a booking with its field but without its records would be lost. The
-  -- other way round, a record may be booked twice.
+  -- The field is written last: a booking with its field but without its records would be lost, whereas
+  -- records without the field may only be booked twice.
   l.hash('HSET', field, string.format('%s %d %d 0', ARGV[3], l.now, booked))
 end
 finish(l, nil)

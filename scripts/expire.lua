@@ -29,12 +29,12 @@ if ARGV[2] ~= 'PERSIST' then
   end
   local t = redis.call('TIME') -- s, and the us beyond them
   if ttl <= (ARGV[2] == 'PEXPIREAT' and t[1] * 1000 + t[2] / 1000 or 0) then
-    -- The commands below would remove the records themselves, however many. Another thread of Redis frees
-    -- them.
+    -- The commands below would free the records in the main thread, however many. UNLINK frees them in
+    -- another.
     redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
     return 1
   end
-  -- The commands are written out, because some managed services refuse any other.
+  -- The commands are literals, because some managed services refuse computed ones.
   if ARGV[2] == 'PEXPIREAT' then
     redis.call('PEXPIREAT', KEYS[1], ARGV[3])
     redis.call('PEXPIREAT', KEYS[2], ARGV[3])

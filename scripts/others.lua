@@ -1,4 +1,4 @@
--- others.lua: tells how Go and other clients share the limiter, by its newest 200 records. Writes nothing.
+-- others.lua: returns how Go and other clients share the limiter, by its newest 200 records. Writes nothing.
 --
 -- KEYS, ARGV: parts/common.lua
 -- Reply:   {interval in ms, 0 if there is none; the time of the newest record that Go did not write, 0 if

@@ -1,4 +1,4 @@
--- peek.lua: tells the numbers of a limiter. Writes nothing.
+-- peek.lua: returns the numbers of a limiter. Writes nothing.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[4]  the permits that a caller may want
@@ -7,10 +7,10 @@
 -- Reply:   parts/numbers.lua, with two answers: 0, and the us until those permits are there, as in
 --          acquire.lua; 0 if they are there now
 --
--- A call counts no more than 1,000 expired records (parts/read.lua), and peek cannot leave the rest to the
--- next call, for it removes none. So it sums the records that still count, if they are few enough. Otherwise
--- it takes each expired record that was not counted for one permit. That is the least a record holds, unless
--- there are records of 0 permits.
+-- A call counts at most 1,000 expired records (parts/read.lua), and peek cannot leave the rest to the next
+-- call, because it removes none. So it sums the records that still count, if they are few enough. Otherwise
+-- it counts each uncounted expired record as one permit, the least that a record holds unless it has 0
+-- permits.
 
 -- include parts/common.lua
 -- include parts/keys.lua

@@ -1,4 +1,4 @@
--- peers.lua: tells what a Client needs to know for leases, and while Redis is down. Writes nothing.
+-- peers.lua: returns what a Client needs to know for leases, and while Redis is down. Writes nothing.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[4]  the given rate (parts/read.lua); missing or empty where a rate must be set

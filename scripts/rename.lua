@@ -1,4 +1,4 @@
--- rename.lua: gives a limiter another name.
+-- rename.lua: renames a limiter.
 --
 -- KEYS[1..5]   NAME, the value and permits that all clients share, and those of this client for PER_CLIENT
 -- KEYS[6..10]  the same keys of the new name; they are overwritten or removed

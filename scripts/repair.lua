@@ -1,4 +1,4 @@
--- repair.lua: rewrites the records in one format and puts the value right.
+-- repair.lua: rewrites the records in one format and corrects the value.
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[4]  the time to go on from: 0 at first, then the first number of the last reply
@@ -11,8 +11,8 @@
 --
 -- A record is dropped if no Redisson has written its format, or if it holds 0 permits. A time further ahead
 -- than an interval is brought back to now. If there are more records than one call may handle, a call handles
--- 1,000 of them. It makes one record of those that lie within the same thousandth of an interval, dated by
--- the latest; of the longest interval, while versions with different ones take turns (parts/span.lua).
+-- 1,000 of them. It joins the records within the same thousandth of an interval into one, dated by the
+-- latest; of the longest interval, while versions with different intervals take turns (parts/span.lua).
 -- Records that only another version counts stay. At last so few records are left that one call sees all and
 -- can tell the value.
 
