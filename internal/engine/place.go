@@ -2,15 +2,13 @@ package engine
 
 import "time"
 
-// A ticket marks a waiter as standing in for a Group call in the line of one
-// member. The waiter's place is in the line only while that member refuses the
-// caller. Otherwise later waiters overtake it: one user without permits must not
-// keep all users from a limit they share. When the member refuses later, the
-// place returns to where it was.
+// A ticket marks a waiter as standing in for a Group call in the line of one member. The
+// waiter's place is in the line only while that member refuses the caller. Otherwise
+// later waiters overtake it: one user without permits must not keep all users from a
+// shared limit. When the member refuses later, the place returns to where it was.
 //
-// A caller gets its places in all lines at one moment, under the locks of all
-// queues. So of two callers the same one is ahead in each line they share, and
-// they never wait for one another.
+// A caller gets its places in all lines at one moment, under the locks of all queues. So
+// of two callers the same one is ahead in every line they share, and they never deadlock.
 type ticket struct {
 	wake chan struct{} // capacity one: the caller's turn may have come
 }
@@ -36,9 +34,8 @@ func (q *queue) reserve(permits int64, t *ticket) place {
 func (p place) inLine() bool  { return p.waiter.list != nil }
 func (p place) isFirst() bool { return p.queue.line.first == p.waiter }
 
-// stand puts the caller where its rank belongs, unless it stands there: ahead of
-// all waiters that came later. It searches from the end, because a place mostly
-// returns soon.
+// stand puts the caller where its rank belongs, ahead of all waiters that came later,
+// unless it is in line. It searches from the end, because a place mostly returns soon.
 func (p place) stand() {
 	if p.inLine() {
 		return
@@ -97,7 +94,7 @@ func (p place) noteProbe() {
 	}
 }
 
-// leavePermits leaves permits that may be there to the waiters behind.
+// leavePermits leaves permits that may have returned to the waiters behind.
 func (p place) leavePermits() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()

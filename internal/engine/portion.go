@@ -7,13 +7,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A portion is how a queue shares its limit with other processes while callers
-// stand in line. Each request says how many permits callers wait for here, and
-// how many were granted here in the last interval. Redis adds up the processes
-// (scripts/parts/portion.lua). A process with more than its waiters account for
-// leaves returning permits untouched for a moment, and then takes the ones that
-// are still there. Without that, the process nearest to Redis would win every
-// time.
+// A portion is how a queue shares its limit with other processes while callers stand in
+// line. Each request says how many permits callers wait for here, and how many were
+// granted here in the last interval. Redis adds up the processes
+// (scripts/parts/portion.lua). A process with more than its waiters account for leaves
+// returning permits untouched for a moment, and then takes those still there. Otherwise
+// the process nearest to Redis would always win.
 //
 // While the line is empty, and for a wire.PerClient limit, a request says
 // nothing.
@@ -37,10 +36,10 @@ type portion struct {
 // acquire.lua uses the same time.
 func (p *portion) leftFor() time.Duration { return min(40*time.Millisecond, p.interval/20) }
 
-// burstEvery is the part of an interval in which a process takes at most a burst:
-// a half or a quarter of its portion. Permits return as far apart as they were
-// taken. Taken all at once, they would return at once, and a caller that came just
-// after that would wait for two intervals. acquire.lua uses the same time.
+// burstEvery is the part of an interval in which a process takes at most a burst: a half
+// or a quarter of its portion. Permits return as far apart as they were taken. Permits
+// taken all at once return at once, and a caller that came just after that would wait for
+// two intervals. acquire.lua uses the same time.
 func (p *portion) burstEvery() time.Duration { return p.interval / 8 }
 
 // A taking is permits that a request was granted.
@@ -92,7 +91,7 @@ func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.
 	p.left = min(p.left, left)
 }
 
-// waits reports whether permits are there that this process does not take yet.
+// waits reports whether this process does not yet take available permits.
 func (p *portion) waits() bool { return p.paced || p.left > 0 }
 
 // nextLook returns when this process may take the next burst, or permits that were
@@ -112,8 +111,8 @@ func (p *portion) nextLook(now time.Time) time.Time {
 	return at
 }
 
-// lingerFor returns how long callers that were served from the line may still
-// come again, below 0 if that is over.
+// lingerFor returns how long callers that were served from the line may still return,
+// below 0 if no longer.
 func (p *portion) lingerFor(now time.Time) time.Duration {
 	const longest = time.Second
 	return min(p.countsUntil.Sub(now), p.lastUsed.Add(longest).Sub(now))
@@ -136,8 +135,8 @@ func (p *portion) noteGranted(permits int64, now time.Time) {
 	p.takingsSum += permits
 }
 
-// merge joins pairs of neighbours and dates each pair as its later one. The other
-// way around, this process would claim permits too early.
+// merge joins pairs of neighbours and dates each pair as its later one: with the earlier
+// date, this process would claim permits too early.
 func (p *portion) merge() {
 	half := p.takings[:0]
 	for i := 0; i+1 < len(p.takings); i += 2 {
@@ -163,8 +162,8 @@ func (p *portion) text(waited int64, now time.Time) any {
 		}
 		p.peaks[0], p.intervalBegan = 0, now
 	}
-	// Callers that were just served come again one by one. The peak counts them
-	// as waiting meanwhile.
+	// Callers that were just served return one by one. Meanwhile the peak counts them as
+	// waiting.
 	p.peaks[0] = max(p.peaks[0], min(waited, mostWaited))
 	text := strconv.AppendInt(nil, max(p.peaks[0], p.peaks[1]), 10)
 	text = strconv.AppendInt(append(text, ' '), max(p.takingsSum, 0), 10)

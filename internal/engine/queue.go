@@ -11,13 +11,12 @@ import (
 // ten connections for each processor, and other limiters need some of them.
 const maxAbandoned = 3
 
-// A queue is where the callers of one limiter meet, whichever Limiter of its name
-// they use. It exists while it has callers; an unused limiter has none.
+// A queue serves the callers of one limiter, whichever Limiter of its name they use. It
+// exists while it has callers; an unused limiter has none.
 //
-// One batch is under way at a time. A second one was measured to gain next to
-// nothing, and the two would have to be kept in order. Only a batch that hangs,
-// and that all its callers have left, is abandoned: the queue then starts the
-// next one beside it.
+// One batch is under way at a time. A second batch gained next to nothing in
+// measurements, and the two would have to be kept in order. Only a hanging batch that all
+// its callers have left is abandoned: the queue then starts the next one beside it.
 //
 // A caller that finds the queue idle starts a batch. Callers that arrive during a
 // batch share the next one (batch.go). A refused caller that has time left stands
@@ -27,8 +26,8 @@ const maxAbandoned = 3
 // large one. A caller without a timeout does not wait, so it takes what is there
 // even if there is a line.
 //
-// Each caller has a timer and a context of its own and leaves when one of them
-// ends (leave.go), whatever its batch does.
+// Each caller leaves when its own timer or context ends (leave.go), whatever its batch
+// does.
 type queue struct {
 	engine *Engine
 
@@ -94,17 +93,16 @@ func (q *queue) arrive(w *waiter) *request {
 	return toLead
 }
 
-// isAlone reports whether the next batch starts at once and has no caller but w.
-// Guarded by mu.
+// isAlone reports whether the next batch starts at once and has only w. Guarded by mu.
 func (q *queue) isAlone(w *waiter) bool {
 	return !q.busy && w.state == arrived && w.list.size == 1 && !q.line.probes() &&
 		(q.arrivals.empty() || q.releases.empty())
 }
 
-// lineUp puts the waiting arrivals behind the line, if there is one: those in
-// line would be served before them. arrive calls it for a caller that arrives
-// while no batch is under way. Callers that arrive during a batch, which may
-// serve the line or be refused, are lined up before the next one.
+// lineUp puts the waiting arrivals behind the line, if there is one: the waiters in line
+// would be served first. arrive calls it for a caller that arrives while no batch is
+// under way. Callers that arrive during a batch, which may serve the line or be refused,
+// are lined up before the next one.
 //
 // An arrival that wants more than the known rate makes the batch ask for all
 // ahead of it as well, because the rate may have changed. Guarded by mu.
@@ -185,9 +183,9 @@ func (q *queue) restart() {
 	q.start()
 }
 
-// abandonBatch leaves a hanging batch alone that all its callers have left,
-// because the next one may get a better connection. Permits that Redis grants to
-// the abandoned request later go back (noteAmbiguous). Guarded by mu.
+// abandonBatch abandons a hanging batch that all its callers have left, because the next
+// one may get a better connection. Permits that Redis grants to the abandoned request
+// later go back (noteAmbiguous). Guarded by mu.
 func (q *queue) abandonBatch() {
 	for _, w := range q.batch.waiters {
 		w.remove()
@@ -284,8 +282,8 @@ func (q *queue) withdrawLater(late bool) {
 	}
 }
 
-// withdraw takes back unowned permits, and reports whether there were any left:
-// the request of a caller may have taken them back already.
+// withdraw takes back unowned permits, and reports whether any were left: a caller's
+// request may already have taken them back.
 func (q *queue) withdraw() bool {
 	q.mu.Lock()
 	q.unowned.waitingForRedis = false

@@ -104,8 +104,8 @@ func (qs *queues) of(l *Limiter) *queue {
 	return qs.byHash[l.Hash]
 }
 
-// all returns the queues in use. They are locked one by one after that, never
-// under qs.mu, which would delay each call of the Client.
+// all returns the queues in use. The caller locks them one by one, not under qs.mu, which
+// would delay each call of the Client.
 func (qs *queues) all() []*queue {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

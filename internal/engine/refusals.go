@@ -12,13 +12,13 @@ const (
 	refusalWays = 4      // numbers of permits whose refusals it remembers for each
 	writeShards = 64     // of the counts of writes
 
-	// askAgainAfter is how old a refusal is at most when it is repeated: the next
-	// caller asks Redis, once.
+	// askAgainAfter is the greatest age of a repeated refusal: then the next caller asks
+	// Redis, once.
 	askAgainAfter = time.Millisecond
 )
 
-// refusals remembers when refused permits come back, so that callers which do not
-// wait are refused without Redis. It holds the limiters that were refused last.
+// refusals remembers when refused permits come back, so that callers that do not wait are
+// refused without Redis. It holds the most recently refused limiters.
 type refusals struct {
 	longest time.Duration // that a refusal is remembered; 0: not at all
 	began   time.Time     // the times below are since then
@@ -43,7 +43,7 @@ type toldRefusal struct {
 	permits int64
 	given   any           // the given rate of the call
 	result  Result        // at the time told
-	told    time.Duration // when the reply was there
+	told    time.Duration // when the reply arrived
 	until   time.Duration // the permits may be there from then on
 	askAt   atomic.Int64  // ns; the first caller from then on asks Redis
 }
@@ -55,8 +55,8 @@ func (rs *refusals) init(longest time.Duration) {
 
 func (rs *refusals) now() time.Duration { return time.Since(rs.began) }
 
-// Refused repeats the last refusal of Redis in v, if the permits cannot be back yet and it is no
-// caller's turn to ask. It takes pointers because copies would take a third of its time.
+// Refused repeats the last refusal of Redis in v, if the permits cannot be back yet and this
+// caller need not ask. It takes pointers because copying would cost a third of its time.
 func (l *Limiter) Refused(wanted *Want, v *Result) bool {
 	rs := &l.engine.refusals
 	if rs.longest == 0 || wanted.Waits() {
@@ -122,8 +122,8 @@ func (rs *refusals) written(hash string) *atomic.Int64 {
 	return &rs.writes[maphash.String(rs.seed, hash)%writeShards]
 }
 
-// forget makes the next callers of a limiter ask Redis, because this Engine has written to it. A refusal that
-// is on its way is not remembered either.
+// forget makes the next callers of a limiter ask Redis, because this Engine has written to it. Nor is a
+// refusal remembered that is under way.
 func (rs *refusals) forget(hash string) {
 	if rs.longest == 0 {
 		return
@@ -138,8 +138,8 @@ func (rs *refusals) forget(hash string) {
 	}
 }
 
-// note remembers the refusal of a call that began when asked, if it says a time. The permits come
-// back a wait after Redis has judged, which was between the call and the reply: they may be there
+// note remembers the refusal of a call that began at asked, if it has a wait. The permits come
+// back that long after Redis judged, which was between the call and the reply: they may be there
 // from the earlier time on, and RetryAfter is the later one.
 func (rs *refusals) note(l *Limiter, wanted Want, v Result, asked time.Duration) {
 	if v.Again || v.Wait <= 0 {

@@ -26,8 +26,7 @@ type Result struct {
 	Queued   time.Duration // the wait for permits
 }
 
-// RetryAfter returns when the permits are there, or when to look again, if they
-// were refused.
+// RetryAfter returns the time until refused permits are there, or until the next look.
 func (v Result) RetryAfter() time.Duration {
 	if v.Again {
 		return v.ResetAfter()
@@ -35,7 +34,7 @@ func (v Result) RetryAfter() time.Duration {
 	return wire.Microseconds(max(0, v.Wait))
 }
 
-// ResetAfter returns when all permits are back.
+// ResetAfter returns the time until all permits are back.
 func (v Result) ResetAfter() time.Duration { return wire.Milliseconds(v.Reset) }
 
 // Granted reports whether all members of a Group have granted.
@@ -112,8 +111,8 @@ type split struct {
 	anyGranted  bool  // a caller was granted
 }
 
-// newSplit returns the split of a reply. The numbers in a reply are those after
-// all grants, so it adds the grants again and lets next take them off one by one.
+// newSplit returns the split of a reply. The numbers in a reply are those after all
+// grants, so it adds the grants again and next subtracts them one by one.
 func newSplit(reply acquireReply, runs []run) *split {
 	s := &split{reply: reply, runs: runs, permitsLeft: reply.left}
 	for i, run := range runs {

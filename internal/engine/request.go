@@ -9,9 +9,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A request is one script call: it acquires permits for one caller or for many that
-// came together, or gives permits back. A resent request is the same request. By its
-// number the session tells whether it was already carried out
+// A request is one script call: it acquires permits for one caller or for many that came
+// together, or gives permits back. A resent request is the same request. By its number
+// the session recognises a request that was already carried out
 // (scripts/parts/session.lua).
 //
 // The requests of a limiter are sent one after another, with growing numbers, so
@@ -31,7 +31,7 @@ type request struct {
 	givenRate  any  // the text of a GivenRate, nil if acquires set no rate
 	portion    any  // what portion.text says about waiting callers, nil if nothing
 	numbers    bool // a caller wants more than yes or no
-	ambiguous  bool // a copy may be on its way, or have been carried out
+	ambiguous  bool // a copy may be under way, or have been carried out
 
 	// call carries the request; first and space are room for its runs and
 	// arguments. With them the request of a lone caller is one allocation.
@@ -67,12 +67,12 @@ func (w *withdrawal) mayCome(err error) bool {
 	return w.creates && errors.Is(err, ErrNotInitialized) && time.Since(w.since) < sessionLife
 }
 
-// again schedules another attempt of the withdrawer, after as long as it has tried so far.
+// again schedules another attempt of the withdrawer, after the time that it has spent trying.
 func (w *withdrawal) again(of withdrawer) {
 	time.AfterFunc(max(withdrawTick, time.Since(w.since)), func() { of.withdraw() })
 }
 
-// keptAll leaves a request all that it was granted: far more than a request
+// keptAll lets a request keep all that it was granted: it is far more than a request
 // takes.
 const keptAll = 1 << 52
 
@@ -151,9 +151,9 @@ func (req *request) next() *redisx.Call {
 	return call
 }
 
-// confirmable returns the function that tells from a reply whether permits were
-// taken or given back, and so must reach replicas (WithMinReplicas). A mere
-// withdrawal needs no confirmation: its permits come back in any case.
+// confirmable returns a function that reports whether a reply took or gave back permits,
+// and so must reach replicas (WithMinReplicas). A mere withdrawal needs no confirmation:
+// its permits come back anyway.
 func (req *request) confirmable() func(redisx.Reply) bool {
 	switch {
 	case req.limiter.engine.config.Runner.Confirm.Replicas == 0, req.isRelease() && req.permits == 0:
@@ -207,7 +207,7 @@ const (
 	argMembers       = 15
 )
 
-// doubtful tells release.lua that calls of Groups may have taken records that are to be withdrawn.
+// doubtful tells release.lua that Group calls may have taken records that are to be withdrawn.
 const doubtful = "groups"
 
 // args returns ARGV. Arguments that are rarely needed stand at the end, so that
@@ -253,8 +253,8 @@ func (req *request) args() arguments {
 	return args
 }
 
-// resolutionOrSession returns what stands in the place of the resolution: in a release for the call of a
-// Group it is the session of the Client. It is nil if neither is needed.
+// resolutionOrSession returns the argument in the place of the resolution: in a release for a Group
+// call, the session of the Client. It is nil if neither is needed.
 func (req *request) resolutionOrSession() any {
 	e := req.limiter.engine
 	switch {
@@ -269,7 +269,7 @@ func (req *request) resolutionOrSession() any {
 // set sets ARGV[i], which exists.
 func (args arguments) set(i int, v any) { args[i-1] = v }
 
-// trimmed returns the arguments without the empty ones at their end, which scripts take for missing.
+// trimmed returns the arguments without empty ones at the end, which scripts treat as missing.
 func (args arguments) trimmed() arguments {
 	for args[len(args)-1] == "" {
 		args = args[:len(args)-1]

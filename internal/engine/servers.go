@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// Servers is how many servers of one Redis are distinguished, because some may be
-// away while the rest is well. A single server has number 0. A cluster has one
-// number per 256 of its 16,384 slots, which mostly live on one server; a Ring has
-// one per shard.
+// Servers is how many servers of one Redis are distinguished, because some may be down
+// while the rest is well. A single server has number 0. A cluster has one number per 256
+// of its 16,384 slots, which mostly live on one server; a Ring has one per shard.
 const Servers = 64
 
 // shards numbers the shards of a Ring in the order in which they are met.
