@@ -78,7 +78,7 @@ func (g *gate) findReserver() {
 	}
 }
 
-// refusePerMessage panics if WithPerMessage is set, because no option settles a message.
+// refusePerMessage panics if calls reserve but messages are charged: no option settles a message.
 func (g *gate) refusePerMessage() {
 	if g.reserves() && g.perMessage {
 		panic("grpclimit: WithPerMessage reserves nothing that WithSettle or WithActual could settle")
