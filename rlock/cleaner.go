@@ -36,6 +36,7 @@ const (
 	tidyEvery           = 100 * time.Millisecond
 	tidyRarely          = time.Second // while Redis does not reply
 	mostIdempotencyKeys = 10_000      // more are left to expire
+	mostRefused         = 1000        // leftovers that Redis has refused to end; more are left to expire
 )
 
 // remove schedules the removal of an idempotency key.
@@ -119,8 +120,14 @@ func (c *cleaner) end(ctx context.Context, leftovers []leftover) (kept []leftove
 	for i := range leftovers {
 		calls[i] = &leftovers[i].call
 	}
+	refused := 0
 	for i, result := range c.client.host.Runner.RunAll(ctx, calls) {
-		if result.Err != nil && !redisx.Final(result.Err) {
+		if redisx.Final(result.Err) { // such as BUSY, which passes, but without a bound there may be many
+			if refused++; refused > mostRefused {
+				continue
+			}
+		}
+		if result.Err != nil {
 			kept = append(kept, leftovers[i])
 		}
 	}

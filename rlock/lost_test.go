@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,4 +263,30 @@ func (d lateReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (lateReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// An Unlock that Redis refuses is carried out when Redis does what it is asked again, long before the lease
+// expires.
+func TestUnlockIsRepeatedAfterARefusal(t *testing.T) {
+	r := viaProxy(t)
+	ctx := within(t)
+	h := must(r.lock().Lock(ctx))(t)
+	noError(t, r.look.Do(ctx, "ACL", "SETUSER", "default", "-evalsha").Err())
+	if err := h.Unlock(ctx); !redis.HasErrorPrefix(err, "NOPERM") {
+		t.Errorf("Unlock: %v, want NOPERM", err)
+	}
+	redistest.Eventually(t, "another attempt", func() bool {
+		stats := must(r.look.Info(ctx, "commandstats").Result())(t)
+		_, script, _ := strings.Cut(stats, "cmdstat_evalsha:")
+		_, refused, _ := strings.Cut(script, "rejected_calls=")
+		return refused != "" && refused[0] >= '2'
+	})
+	noError(t, r.look.Do(ctx, "ACL", "SETUSER", "default", "+evalsha").Err())
+	start := time.Now()
+	redistest.Eventually(t, "the end of the hold", func() bool {
+		return must(r.look.Exists(ctx, r.name).Result())(t) == 0
+	})
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("it took %v, and the lease is 30 s", took)
+	}
 }
