@@ -141,7 +141,7 @@ func (ls *leases) close(within time.Duration) {
 			d.mu.Lock()
 			for _, s := range []*lease{d.current.Swap(nil), d.next} {
 				if settle := d.end(s); settle != nil {
-					ls.asking.Go(func() { settle(ctx) })
+					ls.asking.Go(func() { _ = settle(ctx) })
 				}
 			}
 			d.next = nil

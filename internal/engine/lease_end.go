@@ -20,14 +20,20 @@ func (d *leased) settle(s *lease) {
 	for _, p := range under {
 		p.begin()
 	}
-	working := d.leases.work(func(ctx context.Context) {
+	attempt := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, settleLeaseFor)
 		defer cancel()
-		settle(ctx)
+		return settle(ctx)
+	}
+	working := d.leases.work(func(ctx context.Context) {
+		err := attempt(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, p := range under {
 			p.end()
+		}
+		if err != nil {
+			d.leases.engine.Work(func(ctx context.Context) { s.again(ctx, attempt) })
 		}
 	})
 	if !working {
@@ -37,9 +43,19 @@ func (d *leased) settle(s *lease) {
 	}
 }
 
+// again settles a lease that could not be settled at once, as long as that is worth it.
+func (s *lease) again(ctx context.Context, attempt func(context.Context) error) {
+	over := s.began.Add(s.lasts + wire.Milliseconds(s.result.Every))
+	for pause := settleAgain; s.group.engine.Pause(ctx, pause) == nil && time.Now().Before(over); pause *= 2 {
+		if attempt(ctx) == nil {
+			return
+		}
+	}
+}
+
 // end ends a lease, and returns the function that settles it; nil if there is none, or it has ended before.
 // If it cannot be settled, its permits come back an interval after its end. Guarded by mu.
-func (d *leased) end(s *lease) (settle func(context.Context)) {
+func (d *leased) end(s *lease) (settle func(context.Context) error) {
 	if s == nil {
 		return nil
 	}
@@ -50,9 +66,10 @@ func (d *leased) end(s *lease) (settle func(context.Context)) {
 	d.used, d.exhausted, d.ended = part.Used, part.Reserved-part.Used < s.size/4, time.Now()
 	d.note(s, -s.size)
 	d.note(s, d.used) // only now: from the end on they count for an interval
-	return func(ctx context.Context) {
+	return func(ctx context.Context) error {
 		part.Idle = max(0, time.Since(lastUse))
-		_, _ = s.group.Settlement([]Part{part}).Settle(ctx, false)
+		_, err := s.group.Settlement([]Part{part}).Settle(ctx, false)
+		return err
 	}
 }
 
@@ -67,8 +84,10 @@ func (s *lease) close() (part Part, lastUse time.Time, open bool) {
 	return part, s.began.Add(wire.Milliseconds(s.lastUse.Load())), true
 }
 
-// settleLeaseFor is how long a settlement may take. Later, the permits come back anyway.
-const settleLeaseFor = 5 * time.Second
+const (
+	settleLeaseFor = 5 * time.Second // that an attempt may take
+	settleAgain    = time.Second     // the pause after the first one; each one is twice as long
+)
 
 // note reports what a lease took or gave back.
 func (d *leased) note(s *lease, permits int64) {

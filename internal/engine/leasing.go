@@ -80,7 +80,7 @@ func (d *leased) takeNext(ctx context.Context, g *Group) {
 		d.settle(s)
 		return
 	case !d.leases.open(): // under mu: close looks for leases after it has closed
-		d.end(s)(ctx)
+		_ = d.end(s)(ctx)
 		return
 	}
 	// It also ends if no caller asks any more.

@@ -148,6 +148,22 @@ func TestALateLeaseAddsNothingToTheShare(t *testing.T) {
 	})
 }
 
+// A lease that cannot be settled at its end is settled when Redis is back, not an interval later.
+func TestALeaseIsSettledWhenRedisIsBack(t *testing.T) {
+	inBubble(t, 1, 10000, func(b *bubble) {
+		p := b.processes[0]
+		taken := b.leased(p)
+		p.dead.Store(true)
+		time.Sleep(interval / 10) // the lease ends
+		p.dead.Store(false)
+		time.Sleep(interval / 4)
+		synctest.Wait()
+		if v := b.value(); v != 10000-taken {
+			b.Errorf("%d are left, want %d", v, 10000-taken)
+		}
+	})
+}
+
 // What leases have handed out counts against the share of the Client when Redis is away.
 func TestLeasesCountWhenRedisIsAway(t *testing.T) {
 	inBubble(t, 0, 1000, func(b *bubble) {
