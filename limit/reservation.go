@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -92,7 +93,7 @@ func NewReservation(
 
 // ID returns a text by which another process can settle the reservation; empty if there is none.
 func (r *Reservation) ID() string {
-	if r.id == nil {
+	if r == nil || r.id == nil {
 		return ""
 	}
 	return r.id()
@@ -106,7 +107,13 @@ func (r *Reservation) ID() string {
 // Settle takes effect once. A second Settle changes nothing and returns nil. After an error other than
 // ErrInvalidArgument it is unknown whether the first took effect. A second Settle within a minute then
 // finds out, and if need be settles with the amounts of the first.
+//
+// A nil Reservation, which is what a refused Reserve returns, cannot be settled: the error is an
+// ErrInvalidArgument.
 func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
+	if r == nil || r.settle == nil {
+		return fmt.Errorf("%w: there is no reservation to settle: a refused Reserve returns nil", ErrInvalidArgument)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

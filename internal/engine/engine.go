@@ -129,7 +129,9 @@ func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters}
 // times out.
 func (e *Engine) Close() {
 	const closing = time.Second // more would delay the end of a process
-	e.leases.close(closing)
+	timer := time.NewTimer(closing)
+	defer timer.Stop()
+	e.leases.close(closing / 2)
 	e.cancelAll()
 	// The context ends first. A caller that enters a queue after this loop has
 	// passed it finds the Engine closed (queue.arrive).
@@ -146,8 +148,6 @@ func (e *Engine) Close() {
 		e.running.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(closing)
-	defer timer.Stop()
 	select {
 	case <-ended:
 	case <-timer.C:

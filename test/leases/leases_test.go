@@ -287,6 +287,29 @@ func TestCloseGivesBack(t *testing.T) {
 	})
 }
 
+// A Redis that does not reply keeps Close no longer than a second, and half of it for the callers that wait.
+func TestCloseWithALeaseIsBounded(t *testing.T) {
+	inBubble(t, 1, 10000, func(b *bubble) {
+		p := b.processes[0]
+		b.leased(p)
+		p.late.Store(int64(5 * time.Second))
+		start, waited := time.Now(), time.Duration(0)
+		go func() {
+			if err := p.client.RateLimiter("another").Acquire(b.Context(), 1); !errors.Is(err, rratelimiter.ErrClosed) {
+				b.Errorf("Acquire: %v, want ErrClosed", err)
+			}
+			waited = time.Since(start)
+		}()
+		synctest.Wait()
+		NoError(b, p.client.Close())
+		synctest.Wait()
+		if took := time.Since(start); took > time.Second || waited > time.Second/2 {
+			b.Errorf("Close took %v, and a caller %v", took, waited)
+		}
+		time.Sleep(10 * time.Second) // all replies
+	})
+}
+
 // When a process is killed, the permits of its lease come back after an interval and the time of a lease.
 func TestAKilledProcessLosesItsLeaseForAnInterval(t *testing.T) {
 	inBubble(t, 2, 10000, func(b *bubble) {

@@ -66,6 +66,8 @@ func TestReserveIsRefused(t *testing.T) {
 		l.Takes(4)
 		if r, err := l.Reserve(b.Context(), 7, 0); r != nil || err != nil {
 			t.Errorf("%v, %v; want it refused", r, err)
+		} else if err := r.Settle(b.Context(), 1); !errors.Is(err, rratelimiter.ErrInvalidArgument) {
+			t.Errorf("Settle of what was refused: %v, want ErrInvalidArgument", err)
 		}
 		r, err := l.Reserve(b.Context(), 11, 0)
 		if r != nil || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
