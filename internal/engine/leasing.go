@@ -70,18 +70,25 @@ func (d *leased) startTaking(g *Group) {
 func (d *leased) takeNext(ctx context.Context, g *Group) {
 	s := d.ask(ctx, g)
 	line := s != nil && g.hasLine()
+	if settle := d.store(s, line); settle != nil {
+		_ = settle(ctx)
+	}
+}
+
+// store makes a lease the next one, and settles it if there is a line. It returns the function that settles
+// it if leases are closed.
+func (d *leased) store(s *lease, line bool) (settle func(context.Context) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.taking = false
 	switch {
 	case s == nil:
-		return
+		return nil
+	case !d.leases.open(): // under mu: close looks for leases after it has closed
+		return d.end(s)
 	case line:
 		d.settle(s)
-		return
-	case !d.leases.open(): // under mu: close looks for leases after it has closed
-		_ = d.end(s)(ctx)
-		return
+		return nil
 	}
 	// It also ends if no caller asks any more.
 	time.AfterFunc(time.Until(s.began.Add(s.lasts)), func() { d.expire(s) })
@@ -92,6 +99,7 @@ func (d *leased) takeNext(ctx context.Context, g *Group) {
 		d.asked = 0
 		d.settle(current)
 	}
+	return nil
 }
 
 // expire ends a lease whose time is over.
