@@ -40,7 +40,7 @@ func loneKinds(java func(context.Context, string, bool, int) (spread, error), ve
 		loneFloor: {name: labels[floor], rival: true, ask: func(c costClient, name string, _ state) ask {
 			return newFloor(c.rdb)(name)
 		}},
-		loneCommands: {name: "its commands alone", rival: true, waits: true, ask: commandsAlone},
+		loneCommands: {name: "the commands of a grant, unchecked", rival: true, waits: true, ask: commandsAlone},
 		loneAcquire:  {name: "TryAcquire", ask: endless(acquireOf(one))},
 		loneUser:     {name: "Keyed.Allow", ask: endless(allowOf(user))},
 		loneDeadline: {name: "TryAcquire, deadline, ContextTimeoutEnabled", ask: dated(kept)},
@@ -181,7 +181,7 @@ func loneTargets(st state, kinds [][]costSample) (all []target) {
 	}
 	by("script time of a TryAcquire by Redisson", loneAcquire, loneRedisson, redisTime, 1)
 	by("p50 of a TryAcquire by redis_rate", loneAcquire, loneRate, costP50, 1.15)
-	by("p50 of a TryAcquire by its commands alone", loneAcquire, loneCommands, costP50, 1.15)
+	by("p50 of a TryAcquire by the unchecked commands of a grant", loneAcquire, loneCommands, costP50, 1.15)
 	by("p50 of a TryAcquire with a deadline by redis_rate", loneDeadline, loneRate, costP50, 1.15)
 	by("p50 of a TryAcquire with a timeout by redis_rate", loneTimeout, loneRate, costP50, 1.15)
 	by("p50 of a Reserve by a TryAcquire", loneReserve, loneAcquire, costP50, 1.1)
