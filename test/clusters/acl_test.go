@@ -106,7 +106,7 @@ var deeds = []deed{
 		return all(Yes(g.l.TryAcquire(ctx, 8, 0)), No(g.l.TryAcquire(ctx, 5, 0)),
 			ErrOf(g.l.Allow(ctx, 5)))
 	}},
-	{name: "TryAcquire after records have ended", interval: 2 * time.Millisecond,
+	{name: "TryAcquire after records have expired", interval: 2 * time.Millisecond,
 		do: func(ctx context.Context, g *guarded) error {
 			for range 3 {
 				if err := Yes(g.l.TryAcquire(ctx, 10, Patience)); err != nil {
