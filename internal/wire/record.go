@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // A Layout describes the records of one format: a header, random bytes, and the
@@ -63,16 +64,24 @@ const (
 	leaseMark = goMark + "oRLease"
 )
 
+// clients numbers the Clients of this process, from a random number on.
+var (
+	firstClient = rand.Uint64()
+	clients     atomic.Uint64
+)
+
 // ForClient returns the same layout with a mark of its own in its records, by which
-// a Client recognizes them (scripts/parts/find.lua).
+// a Client recognizes them (scripts/parts/find.lua). The mark begins with the number of
+// the Client, because the Clients of a process must not have the same one by chance.
 func (l Layout) ForClient() *Layout {
-	l.client = string(binary.LittleEndian.AppendUint64(nil, rand.Uint64()))
+	number := firstClient + clients.Add(1)
+	l.client = string(binary.BigEndian.AppendUint64(nil, number<<48|rand.Uint64()>>16))
 	return &l
 }
 
 // marked is how many bytes the mark of a Client has. Those that follow keep the
 // records of a Client apart: 8 of them, and 4 in the formats of 8 random bytes, where
-// one pair of Clients in 32,768 has the same mark.
+// one pair of Clients of different processes in 32,768 has the same mark.
 func (l *Layout) marked() int {
 	if l.random < 16 {
 		return 2

@@ -80,3 +80,21 @@ func TestBeside(t *testing.T) {
 		}
 	}
 }
+
+// Clients of one process never take the records of one another for their own.
+func TestClientsOfAProcessHaveDifferentMarks(t *testing.T) {
+	for _, l := range Layouts {
+		if !l.Marks() {
+			continue
+		}
+		const clients = 1000
+		marks := map[string]bool{}
+		for range clients {
+			record := l.ForClient().Append(nil, 1, false)
+			marks[string(record[len(l.Header):][:len(goMark)+l.marked()])] = true
+		}
+		if len(marks) != clients {
+			t.Errorf("%s: %d Clients have %d marks", l.Name, clients, len(marks))
+		}
+	}
+}
