@@ -48,6 +48,9 @@ func (a *app) delete(ctx context.Context, rdb redis.UniversalClient, names []str
 	var found, lines []string
 	for _, name := range names {
 		l, err := a.look(ctx, rdb, name, inspect.Many)
+		if err == nil {
+			err = a.refuseLock(ctx, rdb, name, l)
+		}
 		if err != nil {
 			return err
 		}
@@ -120,6 +123,9 @@ func (a *app) rename(ctx context.Context, rdb redis.UniversalClient, names []str
 	}
 	next, err := a.look(ctx, rdb, to, inspect.Many)
 	if err != nil {
+		return err
+	}
+	if err := errors.Join(a.refuseLock(ctx, rdb, from, old), a.refuseLock(ctx, rdb, to, next)); err != nil {
 		return err
 	}
 	if old.Keys[0].There() && anyKey(next) {
@@ -197,6 +203,20 @@ func (a *app) noteOwn(ctx context.Context, l *rratelimiter.RateLimiter) {
 		const note = "rrl: %q is PER_CLIENT: without --id this run has a limit of its own\n"
 		fmt.Fprintf(a.stderr, note, l.Name())
 	}
+}
+
+// refuseLock returns an error if what was read is not a limiter but a lock that is held.
+func (a *app) refuseLock(
+	ctx context.Context, rdb redis.UniversalClient, name string, l *inspect.Limiter,
+) error {
+	if l.Set || !l.Keys[0].There() {
+		return nil
+	}
+	lock, err := inspect.ReadLock(ctx, rdb, a.mapped(name), inspect.Few)
+	if err != nil || len(lock.Owners) == 0 {
+		return err
+	}
+	return fmt.Errorf("%q is a lock that is held: unlock it first, perhaps by unlock --force", name)
 }
 
 // anyKey reports whether any key of a limiter exists.
