@@ -40,7 +40,7 @@ func loneKinds(java func(context.Context, string, bool, int) (spread, error), ve
 		loneFloor: {name: labels[floor], rival: true, ask: func(c costClient, name string, _ state) ask {
 			return newFloor(c.rdb)(name)
 		}},
-		loneCommands: {name: "the commands of a grant, unchecked", rival: true, waits: true, ask: commandsAlone},
+		loneCommands: {name: "commands of a grant, unchecked", rival: true, waits: true, ask: commandsAlone},
 		loneAcquire:  {name: "TryAcquire", ask: endless(acquireOf(one))},
 		loneUser:     {name: "Keyed.Allow", ask: endless(allowOf(user))},
 		loneDeadline: {name: "TryAcquire, deadline, ContextTimeoutEnabled", ask: dated(kept)},

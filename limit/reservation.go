@@ -112,7 +112,7 @@ func (r *Reservation) ID() string {
 // ErrInvalidArgument.
 func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 	if r == nil || r.settle == nil {
-		return fmt.Errorf("%w: there is no reservation to settle: a refused Reserve returns nil", ErrInvalidArgument)
+		return fmt.Errorf("%w: no reservation to settle: a refused Reserve returns nil", ErrInvalidArgument)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

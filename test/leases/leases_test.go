@@ -295,7 +295,8 @@ func TestCloseWithALeaseIsBounded(t *testing.T) {
 		p.late.Store(int64(5 * time.Second))
 		start, waited := time.Now(), time.Duration(0)
 		go func() {
-			if err := p.client.RateLimiter("another").Acquire(b.Context(), 1); !errors.Is(err, rratelimiter.ErrClosed) {
+			err := p.client.RateLimiter("another").Acquire(b.Context(), 1)
+			if !errors.Is(err, rratelimiter.ErrClosed) {
 				b.Errorf("Acquire: %v, want ErrClosed", err)
 			}
 			waited = time.Since(start)
