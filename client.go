@@ -96,11 +96,12 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 	return newRateLimiter(c, c.engine.Limiter("name", name, nil), c.policy, nil)
 }
 
-// Close ends all waiting calls at once with ErrClosed; later calls also return ErrClosed.
-// A call that makes its own request (New) ends when go-redis returns. Permits that these
-// calls may have taken come back an interval later. Close then waits up to a second for
-// the goroutines of the Client: one that waits for a silent Redis ends when go-redis
-// times out. Close always returns nil and may be called twice.
+// Close ends all waiting calls at once with ErrClosed, or within half a second if permits
+// are leased (WithLease) and Redis is silent; later calls also return ErrClosed. A call
+// that makes its own request (New) ends when go-redis returns. Permits that these calls
+// may have taken come back an interval later. Close then waits up to a second for the
+// goroutines of the Client: one that waits for a silent Redis ends when go-redis times
+// out. Close always returns nil and may be called twice.
 func (c *Client) Close() error {
 	c.engine.Close()
 	return nil

@@ -20,20 +20,15 @@ func (d *leased) settle(s *lease) {
 	for _, p := range under {
 		p.begin()
 	}
-	attempt := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, settleLeaseFor)
-		defer cancel()
-		return settle(ctx)
-	}
 	working := d.leases.work(func(ctx context.Context) {
-		err := attempt(ctx)
+		err := settle(ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, p := range under {
 			p.end()
 		}
 		if err != nil {
-			d.leases.engine.Work(func(ctx context.Context) { s.again(ctx, attempt) })
+			d.leases.engine.withdrawals.add(&unsettled{s, settle})
 		}
 	})
 	if !working {
@@ -43,14 +38,23 @@ func (d *leased) settle(s *lease) {
 	}
 }
 
-// again settles a lease that could not be settled at once, as long as that is worth it.
-func (s *lease) again(ctx context.Context, attempt func(context.Context) error) {
-	over := s.began.Add(s.lasts + wire.Milliseconds(s.result.Every))
-	for pause := settleAgain; s.group.engine.Pause(ctx, pause) == nil && time.Now().Before(over); pause *= 2 {
-		if attempt(ctx) == nil {
-			return
+// An unsettled is an ended lease whose settlement has failed. It is tried again until its permits are back
+// anyway.
+type unsettled struct {
+	*lease
+	settle func(ctx context.Context) error
+}
+
+// withdraw settles the lease in the background.
+func (u *unsettled) withdraw() bool {
+	e := u.group.engine
+	return e.Work(func(ctx context.Context) {
+		err := u.settle(ctx)
+		e.withdrawals.noteOutcome(err == nil)
+		if err != nil && time.Since(u.began) < u.lasts+wire.Milliseconds(u.result.Every) {
+			e.withdrawals.add(u)
 		}
-	}
+	})
 }
 
 // end ends a lease, and returns the function that settles it; nil if there is none, or it has ended before.
@@ -66,9 +70,13 @@ func (d *leased) end(s *lease) (settle func(context.Context) error) {
 	d.used, d.exhausted, d.ended = part.Used, part.Reserved-part.Used < s.size/4, time.Now()
 	d.note(s, -s.size)
 	d.note(s, d.used) // only now: from the end on they count for an interval
+	settlement := s.group.Settlement(nil)
 	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, settleLeaseFor)
+		defer cancel()
 		part.Idle = max(0, time.Since(lastUse))
-		_, err := s.group.Settlement([]Part{part}).Settle(ctx, false)
+		settlement.parts = []Part{part} // anew, because a call that was left may still read the last one
+		_, err := settlement.Settle(ctx, false)
 		return err
 	}
 }
@@ -84,10 +92,8 @@ func (s *lease) close() (part Part, lastUse time.Time, open bool) {
 	return part, s.began.Add(wire.Milliseconds(s.lastUse.Load())), true
 }
 
-const (
-	settleLeaseFor = 5 * time.Second // that an attempt may take
-	settleAgain    = time.Second     // the pause after the first one; each one is twice as long
-)
+// settleLeaseFor is how long an attempt may take.
+const settleLeaseFor = 5 * time.Second
 
 // note reports what a lease took or gave back.
 func (d *leased) note(s *lease, permits int64) {

@@ -47,7 +47,7 @@ func (u *unowned) noteAmbiguous(req *request) {
 	}
 }
 
-// A withdrawer has permits to be taken back: a queue, or a call of a Group.
+// A withdrawer has permits to be taken back: a queue, a call of a Group, or a lease.
 type withdrawer interface {
 	// withdraw takes them back, and reports whether there were any left.
 	withdraw() bool
