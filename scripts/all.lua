@@ -49,15 +49,19 @@ if common then
   do
     i = i + 1
     local s, own = seen[i], false
-    local c, given, step = s.common, s.oldest[1] and s.given or '', '-' .. s.amount
+    local c, given, step = s.common, s.given, '-' .. s.amount
     local interval, keep, value, gone, back = c.interval, c.keep, c.value, c.gone, c.back
-    local taken, later = granted and c.all or 0, granted and interval or c.reset
+    local taken, reset, wait = granted and c.all or 0, c.reset, c.wait or 0
+    local later = granted and interval or reset
     if granted then
       redis.call('HSET', KEYS[1], ARGV[2], ARGV[3] .. ' ' .. at .. ' ' .. s.amount .. ' ' .. at)
       redis.call('ZADD', KEYS[3], at, s.member)
     end
     -- include parts/common_write.lua
-    local numbers = { 0, c.rate, value - taken, c.reset, later, interval, 0, c.wait and 0 or 1, c.wait or 0 }
+    if ends then
+      reset, later, wait = math.min(reset, ends), math.min(later, ends), math.min(wait, ends * 1000 - us)
+    end
+    local numbers = { 0, c.rate, value - taken, reset, later, interval, 0, c.wait and 0 or 1, wait }
     for j = 1, brief and 0 or #numbers do
       replies[#numbers * (#seen - i) + j] = numbers[j]
     end
@@ -129,7 +133,7 @@ for i = #members, 1, -1 do
   end
   if not never or resent then
     vouch(l, ARGV[14])
-    local notes = not l.held and not again and (taken > 0 or resent or l.own and not l.known)
+    local notes = not l.held and not again and (taken > 0 or resent or l.unseen or l.own and not l.known)
     finish(l, take(l, l.request, taken, notes))
   end
 end

@@ -47,14 +47,9 @@ if ARGV[2] ~= 'PERSIST' then
   return 1
 end
 
-if left == -1 then
-  return 0
-end
 redis.call('PERSIST', KEYS[1])
-redis.call('PERSIST', KEYS[2])
-redis.call('PERSIST', KEYS[3])
 -- include parts/keys.lua
 -- include parts/lifetime.lua
 setLifetime({ hash = hash, text = text, records = records, keep = 0, own = f[1] == '1',
   span = tonumber(f[2]) or 0 })
-return 1
+return left == -1 and 0 or 1

@@ -4,7 +4,8 @@
 -- ARGV[1]  the type to set
 -- ARGV[2]  rate
 -- ARGV[3]  interval in ms
--- ARGV[4]  keep alive in ms, 0 for none: then a time to live is removed from every key
+-- ARGV[4]  keep alive in ms, 0 for none: then the time to live of an earlier keep alive is removed. One that
+--          Expire or Java has set stays, as with Redisson: a limiter that ends at midnight still does
 -- ARGV[5]  1 to keep the records, if the type stays the same; the value may become negative
 -- ARGV[6]  parts/common.lua
 -- ARGV[7]  1 to do it only if a rate is set
@@ -16,10 +17,12 @@
 -- include parts/keys.lua
 -- include parts/outstanding.lua
 -- include parts/lifetime.lua
-local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[8], 'longest')
+local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[8], 'longest', 'keepAliveTime')
 if f.err then
   return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
-elseif ARGV[7] == '1' and not (f[1] and f[2] and f[3]) then
+end
+local there = f[1] and f[2] and f[3]
+if ARGV[7] == '1' and not there then
   return 0
 end
 local same = ARGV[5] == '1' and f[3] and (f[3] == '1') == (ARGV[1] == '1')
@@ -29,7 +32,9 @@ if oldest.err then
 end
 
 redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
-redis.call('PERSIST', KEYS[1])
+if not there or (tonumber(f[6] or 0) or 0) > 0 then
+  redis.call('PERSIST', KEYS[1])
+end
 if not same then
   -- The grants of all sessions are gone with their records, so there is nothing left to withdraw. To say
   -- so, their time becomes 0: no record has it (parts/withdraw.lua). The rest of the field stays, so that a
@@ -72,7 +77,6 @@ if same then
     value = math.min(tonumber(ARGV[2]) - outstanding(l, dead), bound)
   end
   redis.call('SET', KEYS[2], string.format('%d', value))
-  redis.call('PERSIST', KEYS[3])
   local done = own and f[4] and string.match(f[4], '^(%d+ %d+ %-?%d+ %d+) ')
   if done then
     redis.call('HSET', KEYS[1], ARGV[8], done .. ' ' .. ARGV[2])

@@ -59,10 +59,12 @@ func field(name, text string) func(s *keysState) { return func(s *keysState) { s
 
 func argument(place int, v any) func(s *keysState) { return func(s *keysState) { s.args[place] = v } }
 
-// keptAlive makes it a limiter with a fresh keep alive, of which nothing is outstanding.
-func keptAlive(s *keysState) {
-	s.rests()
-	s.hash["keepAliveTime"], s.ttl, s.args[argGivenRate] = "5000", 5*time.Second, "10 1000 5000 1"
+// keptAlive returns a state with a fresh keep alive, and keys with other times to live (keysState).
+func keptAlive(ttls ...time.Duration) func(s *keysState) {
+	return func(s *keysState) {
+		s.hash["keepAliveTime"], s.ttl, s.args[argGivenRate] = "5000", 4900*time.Millisecond, "10 1000 5000 1"
+		copy(s.ttls[:], ttls)
+	}
 }
 
 // refused returns a state in which 5 permits are asked for and 2 are left, changed by more.
@@ -75,7 +77,7 @@ func refused(more func(s *keysState)) func(s *keysState) {
 }
 
 var conditions = slices.Concat(conditionsOfKeys, conditionsOfRecords, conditionsOfCalls,
-	conditionsOfFirstCalls)
+	conditionsOfLives, conditionsOfFirstCalls)
 
 var conditionsOfKeys = []condition{
 	{" and rate and", " and", func(s *keysState) { delete(s.hash, "rate") }},
@@ -84,7 +86,6 @@ var conditionsOfKeys = []condition{
 	{" value and", "", func(s *keysState) { s.value = nil }},
 	{" value == rate and now", " now", func(s *keysState) { s.records = nil }},
 	{"not oldest.err and", "", func(s *keysState) { s.list, s.value = true, "10" }},
-	{"oldest[1] and given or ''", "given", keptAlive},
 	{" and kind == f[3] and", " and", func(s *keysState) { s.typ = "1" }},
 	{" or f[3] == '0')", " or true)", func(s *keysState) {
 		s.typ, s.hash["type"], s.value = "1", "1", "5"
@@ -186,9 +187,23 @@ var conditionsOfCalls = []condition{
 		s.hash["rate"], s.value = "1000000000000", "999999999997"
 		s.asks(1<<32 + 5)
 	}},
-	{"keep > 0 and given ~= '' and", "keep > 0 and", func(s *keysState) {
+	{"math.floor(tonumber(used or now) / piece) == math.floor(now / piece)", "true", func(s *keysState) {
+		s.removedByJava(1)
+	}},
+}
+
+var conditionsOfLives = []condition{
+	{"if given ~= '' then", "if true then", func(s *keysState) {
 		s.hash["keepAliveTime"], s.ttl = "5000", 4900*time.Millisecond
 	}},
+	{"math.min(value, records)", "records", keptAlive(0, -1, 0)},
+	{"math.min(value, records)", "value", keptAlive(0, 0, time.Second)},
+	{"ttl < math.max(keep - keep / 8, least) or", "", keptAlive(2*time.Second+900*time.Millisecond, 0, 0)},
+	{" or ttl > math.min(value, records)", "", keptAlive(time.Hour, 0, 0)},
+	{"math.max(value, records) > ttl + least", "false", keptAlive(0, time.Hour, 0)},
+	{"redis.call('PTTL', KEYS[2]) > 0 or", "", func(s *keysState) { s.ttls[1] = time.Second }},
+	{" or redis.call('PTTL', KEYS[3]) > 0", "", func(s *keysState) { s.ttls[2] = time.Second }},
+	{"if ends then", "if false then", refused(func(s *keysState) { s.ttl = 100 * time.Millisecond })},
 }
 
 // begun returns a state without keys in which the call gives a rate, changed by more.
@@ -233,7 +248,6 @@ var conditionsOfGroups = []condition{
 	{" not redis.call('ZSCORE', KEYS[3], member)", " true", func(s *keysState) {
 		s.args[argRecords] = s.records[0].Member
 	}},
-	{"s.oldest[1] and s.given or ''", "s.given", keptAlive},
 	{"common = right and", "common =", func(s *keysState) { s.value = nil }},
 	{"granted = granted and", "granted =", refused(func(*keysState) {})},
 	{"lone, usual = not resent", "lone, usual = true", refused(argument(argResent, 10))},

@@ -23,10 +23,13 @@ do
         return refused
       end
     end
-    given = oldest[1] and given or '' -- a new key has no time to live yet
     -- include parts/common_write.lua
-    local reset = first[1] and math.ceil(latest) + interval - now or 0
-    local later = wait and reset or interval
+    local reset, later = first[1] and math.ceil(latest) + interval - now or 0, interval
+    if ends then
+      reset, later = math.min(reset, ends), math.min(later, ends)
+      wait = wait and math.min(wait, ends * 1000 - us)
+    end
+    later = wait and reset or later
     return asked and { 0, rate, value - taken, reset, later, interval, 0, wait and 0, wait } or wait or 0
   end
   seen = {

@@ -38,6 +38,10 @@ local right = usual and rate and interval and keep and value and since and kind 
   and (not f[5] or f[5] < ARGV[3])
   and (own and string.match(f[5] or '', '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$') == f[1] or f[3] == '0')
   and (given == '' or string.sub(given, 1, -2) == f[1] .. ' ' .. f[2] .. ' ' .. (f[4] or 0) .. ' ')
+if right and f[5] and oldest[1] and not string.find(oldest[1], '\210G', 1, true) then -- unseen.lua
+  local piece, used = math.max(1000, interval), string.match(f[5], '^%d+ (%d+)')
+  right = math.floor(tonumber(used or now) / piece) == math.floor(now / piece)
+end
 if right and since <= now - interval then
   gone = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - interval))
   local left, sum = redis.call('ZCARD', KEYS[3]) - gone, 0

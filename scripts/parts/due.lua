@@ -51,7 +51,8 @@ local function due(l, n, taken, stamp, sums, asked)
   local wait = 0
   if at or sum + taken >= need then
     local ms = (at or stamp) + l.interval - l.now
-    wait = math.max(1, math.min(MOST, ms * 1000 - l.us)) -- 1,000 us in a ms
+    -- include parts/ends.lua
+    wait = math.max(1, math.min(MOST, math.min(ms, endsIn(l)) * 1000 - l.us)) -- 1,000 us in a ms
   else
     l.drift, l.value = l.drift + l.rate - sum - l.value, l.rate - sum
   end

@@ -26,15 +26,12 @@ local function finish(l, step)
   end
   -- INCRBY takes less time than SET. But it refuses some texts that Lua takes for integers, such as 1e3. SET
   -- removes the time to live.
-  local sets = not l.stored
-    or (l.value ~= l.stored and type(l.text('INCRBY', step or l.value - l.stored)) == 'table')
-  if sets then
+  if not l.stored
+    or (l.value ~= l.stored and type(l.text('INCRBY', step or l.value - l.stored)) == 'table') then
     l.text('SET', l.value)
   end
-  if sets or not (l.lasts and (l.head[1] or l.gone > 0) and l.hash('PTTL') >= l.lasts) then
-    -- include parts/lifetime.lua
-    setLifetime(l)
-  end
+  -- include parts/lifetime.lua
+  setLifetime(l)
   for i = 1, l.away and #l.away or 0 do
     l.records('ZREM', l.away[i])
   end

@@ -40,8 +40,12 @@ local function text(command, ...)
     return redis.pcall('GET', KEYS[2])
   elseif command == 'SET' then
     return redis.call('SET', KEYS[2], ...)
+  elseif command == 'PTTL' then
+    return redis.call('PTTL', KEYS[2])
   elseif command == 'PEXPIRE' then
     return redis.call('PEXPIRE', KEYS[2], ...)
+  elseif command == 'PERSIST' then
+    return redis.call('PERSIST', KEYS[2])
   end
 end
 
@@ -58,6 +62,8 @@ local function records(command, ...)
     return redis.call('ZREMRANGEBYRANK', KEYS[3], ...)
   elseif command == 'OLDEST' then
     return redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+  elseif command == 'PTTL' then
+    return redis.call('PTTL', KEYS[3])
   elseif command == 'PEXPIRE' then
     return redis.call('PEXPIRE', KEYS[3], ...)
   elseif command == 'ZCOUNT' then

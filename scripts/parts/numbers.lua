@@ -16,6 +16,11 @@ local function numbers(l, asked, again, answers, taken, stamp)
     reset = math.max(1, at + l.interval - l.now)
   end
   local later = asked and taken > 0 and math.max(reset, stamp + l.interval - l.now) or reset
+  if later > 0 then
+    -- include parts/ends.lua
+    local ends = endsIn(l)
+    reset, later = math.min(reset, ends), math.min(later, ends)
+  end
   local reply = { again and 1 or 0, l.rate, l.value - taken, reset, later, l.interval, l.drift }
   local FIXED = #reply
   for i = 1, answers and #answers or 0 do

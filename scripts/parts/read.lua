@@ -24,6 +24,7 @@
 --   rate, interval, keep, own  the configuration; own: the keys are those of one PER_CLIENT client
 --   known           the session has seen this rate
 --   set             rate, interval and keep are those of the given rate, and are to be written
+--   endless         with them the hash loses its time to live: it has that of a keep alive, or of no rate
 --   stored          what the value string says, nil if that is no integer
 --   value           the permits that are left; negative while more than the rate is outstanding
 --   expired         records of this time and older do not count any more
@@ -38,6 +39,7 @@
 --   span, longest   span.lua
 --   total           the permits of all records, without those to be removed; nil if they are not known
 --   charged         the permits that are outstanding, as the value says; nil if it does not
+--   unseen          parts/unseen.lua; nil if not
 --   drift           permits by which the value was wrong: above 0 if it was too small
 
 -- include parts/oldest.lua
@@ -54,7 +56,7 @@ local function readHash(l, f, kind, given)
       if there then
         was, lasted = tonumber(f[1]), tonumber(f[2]) or 0
       end
-      l.set = true
+      l.set, l.endless = true, k == '0' and (not there or (tonumber(f[4] or 0) or 0) > 0)
       f[1], f[2], f[3], f[4] = r, i, there and f[3] or '0', k
     end
   end
@@ -118,6 +120,7 @@ end
 --      value has not been checked for an interval. For Java may leave it wrong (by a release, or a request
 --      that it sent twice), and that must not last longer than an interval. If more than MANY
 --      records are left, the value is not rebuilt but bounded by their number.
+--   4. Java removes records before Go finds them expired, because its clock is ahead: parts/unseen.lua.
 -- "Once an interval" needs no clock: cut time into pieces of an interval. The oldest record that has just
 -- expired and the oldest that still counts lie in different pieces once in each interval, whichever client
 -- calls. So one call in each interval pays for all.
@@ -127,7 +130,8 @@ end
 -- anything new is written (judge.lua, finish.lua).
 local function countExpired(l)
   local FEW = 10 -- records: summing them costs next to nothing
-  local expired, check = l.expired, not l.value or l.value > l.rate or (l.own and not l.known)
+  -- include parts/unseen.lua
+  local expired, check = l.expired, not l.value or l.value > l.rate or (l.own and not l.known) or l.unseen
   if l.free and l.head[1] then
     l.gone, l.head = l.records('ZCARD'), {}
     l.dead = l.gone

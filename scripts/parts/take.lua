@@ -8,7 +8,7 @@
 -- setStamp adds stamp, the time of its records, and size, the bytes of one record (21 at most).
 
 -- setStamp dates a request, and prepares its time to live: l.alive is the keep alive to be set, and l.lasts
--- the ms that the keys must live for if their time to live is not to be set (finish.lua); nil where it is
+-- the ms that the keys must live for if their time to live is not to be set (lifetime.lua); nil where it is
 -- always set.
 local function setStamp(l, r)
   local SECOND, PART = 1000, 8 -- ms; an eighth less does no harm, and saves three commands in most calls

@@ -1,0 +1,264 @@
+package rates_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// lifeOf are the kinds of limiter that differ in how long they live. Each has a rate of 10 per 2 s.
+var lifeOf = []struct {
+	name string
+	of   func(l *Limiter) *Limiter
+}{
+	{"for ever", func(l *Limiter) *Limiter {
+		l.Want(l.SetRate(l.Context(), Overall, 10, 2*time.Second))
+		return l
+	}},
+	{"WithKeepAlive", func(l *Limiter) *Limiter {
+		l.Want(l.SetRate(l.Context(), Overall, 10, 2*time.Second, rratelimiter.WithKeepAlive(9*time.Second)))
+		return l
+	}},
+	{"Expire", func(l *Limiter) *Limiter {
+		l.Want(l.SetRate(l.Context(), Overall, 10, 2*time.Second))
+		l.Want(Yes(l.Expire(l.Context(), time.Minute)))
+		return l
+	}},
+	{"WithRate", func(l *Limiter) *Limiter { return l.Wrap(l.WithRate(10, 2*time.Second)) }},
+	{"WithRate and WithKeepAlive", func(l *Limiter) *Limiter {
+		return l.Wrap(l.WithRate(10, 2*time.Second, rratelimiter.WithKeepAlive(9*time.Second)))
+	}},
+	{"PER_CLIENT", func(l *Limiter) *Limiter {
+		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second))
+		return l
+	}},
+}
+
+// Whatever has set or removed the time to live of one key: after an acquire of Go, granted or refused, value
+// and permits live as long as the hash does, and not for ever beside a hash that ends.
+func TestKeysLiveTogetherAfterAnAcquire(t *testing.T) {
+	const plain, persist, soon, late = 0, -1, 2500 * time.Millisecond, time.Hour
+	acts := map[string]func(l *Limiter){
+		"granted": func(l *Limiter) { l.Takes(1) },
+		"with numbers": func(l *Limiter) {
+			if r, err := l.Allow(l.Context(), 1); err != nil || !r.Allowed {
+				l.Fatal(r, err)
+			}
+		},
+		"refused": func(l *Limiter) { l.Want(No(l.TryAcquire(l.Context(), 9, 0))) },
+		"general": func(l *Limiter) {
+			l.Want(l.Look.HSet(l.Context(), l.Name(), "longest", "x").Err())
+			l.Takes(1)
+		},
+		"group": func(l *Limiter) {
+			other := l.NewLimiter(Overall, 10, time.Second)
+			l.Want(Yes(l.Client.All(l.RateLimiter, other.RateLimiter).TryAcquire(l.Context(), 1, 0)))
+		},
+		"released": func(l *Limiter) { l.Gives(1) },
+	}
+	OnBoth(t, func(b *Bench) {
+		for _, kind := range lifeOf {
+			for changed := range 3 {
+				for _, ttl := range []time.Duration{plain, persist, soon, late} {
+					for act, acts := range acts {
+						l := kind.of(b.NewLimiter(Overall, 0, 0))
+						l.Takes(3)
+						keys := keysInUse(l)
+						switch {
+						case ttl == persist:
+							b.Want(b.Look.Persist(b.Context(), keys[changed]).Err())
+						case ttl > 0:
+							b.Want(b.Look.PExpire(b.Context(), keys[changed], ttl).Err())
+						}
+						acts(l)
+						if bad := apart(l, keys); bad != "" {
+							b.Errorf("%s, %s after %s of %v: %s", kind.name, act, keys[changed], ttl, bad)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// keysInUse returns the hash, the value and the permits that exist.
+func keysInUse(l *Limiter) []string {
+	keys := l.Keys()
+	if l.Look.Exists(l.Context(), keys[1]).Val() == 0 {
+		keys[1], keys[2] = keys[1]+":"+l.Client.ID(), keys[2]+":"+l.Client.ID()
+	}
+	return keys
+}
+
+// apart tells how the keys do not live together; it is empty if they do.
+func apart(l *Limiter, keys []string) string {
+	const meanwhile = 100 * time.Millisecond // between two looks
+	var lives []time.Duration
+	for _, key := range keys {
+		lives = append(lives, l.Look.PTTL(l.Context(), key).Val())
+	}
+	hash, own := lives[0], strings.HasSuffix(keys[1], l.Client.ID())
+	for _, life := range lives[1:] {
+		switch {
+		case hash == -1 && own:
+			if life > 4*time.Second {
+				continue // two intervals and a minute
+			}
+		case hash == -1 && life == -1, hash > 0 && (life-hash).Abs() <= 3*time.Second+meanwhile && life >= hash-meanwhile:
+			continue
+		}
+		return fmt.Sprint(lives)
+	}
+	return ""
+}
+
+// An operator who prolongs the hash does not shorten what counts: no interval has more than the rate.
+func TestRecordsOutliveAProlongedHash(t *testing.T) {
+	keyed := func(l *Limiter) *Limiter {
+		return l.Wrap(l.Client.Keyed("api", 10, 2*time.Second).RateLimiter("42"))
+	}
+	for _, kind := range append(lifeOf, struct {
+		name string
+		of   func(l *Limiter) *Limiter
+	}{"Keyed", keyed}) {
+		t.Run(kind.name, func(t *testing.T) {
+			Bubble(t, func(l *Limiter) {
+				l = kind.of(l)
+				l.Takes(1)
+				l.Want(l.Look.Expire(l.Context(), l.Name(), time.Hour).Err())
+				taken := []time.Time{time.Now()}
+				for step := time.Duration(0); step < 9*time.Second; step += 100 * time.Millisecond {
+					for step%(3300*time.Millisecond) == 0 || step%(300*time.Millisecond) == 0 {
+						ok, err := l.TryAcquire(l.Context(), 1, 0)
+						l.Want(err)
+						if ok {
+							taken = append(taken, time.Now())
+						}
+						if !ok || step%(3300*time.Millisecond) != 0 {
+							break
+						}
+					}
+					l.Sleep(100 * time.Millisecond)
+				}
+				for i := 10; i < len(taken); i++ {
+					if within := taken[i].Sub(taken[i-10]); within < 2*time.Second {
+						l.Fatalf("11 permits within %v", within)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A changed rate keeps the end that Expire has set, as with Redisson: a quota that ends at midnight still does
+// when an operator raises it. It drops the end that only an earlier keep alive has set.
+func TestAChangedRateKeepsTheEnd(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		ctx, raised := b.Context(), int64(12)
+		for name, change := range map[string]func(l *Limiter) error{
+			"SetRate":    func(l *Limiter) error { return l.SetRate(ctx, Overall, raised, time.Second) },
+			"UpdateRate": func(l *Limiter) error { return Yes(l.UpdateRate(ctx, Overall, raised, time.Second)) },
+			"UpdateRate WithKeepState": func(l *Limiter) error {
+				return Yes(l.UpdateRate(ctx, Overall, raised, time.Second, rratelimiter.WithKeepState()))
+			},
+			"WithRate": func(l *Limiter) error { return Yes(l.WithRate(raised, time.Second).TryAcquire(ctx, 1, 0)) },
+		} {
+			l := b.NewLimiter(Overall, 10, time.Second)
+			l.Takes(3)
+			b.Want(Yes(l.Expire(ctx, time.Hour)))
+			b.Want(change(l))
+			l.Takes(1)
+			b.Lives(59*time.Minute, time.Hour, l.Keys()...)
+			if c, err := l.Config(ctx); err != nil || c.Rate != raised {
+				b.Errorf("%s: %+v, %v", name, c, err)
+			}
+
+			l = b.NewLimiter(Overall, 10, time.Second, rratelimiter.WithKeepAlive(time.Hour))
+			l.Takes(3)
+			b.Want(change(l))
+			l.Takes(1)
+			b.Lives(-1, -1, l.Keys()...)
+		}
+	})
+}
+
+// A limiter that ends gives all its permits back then, and waiters know it.
+func TestWaitsEndWithTheLimiter(t *testing.T) {
+	const end = 2*time.Second + time.Millisecond
+	t.Run("a given rate", func(t *testing.T) {
+		Bubble(t, func(l *Limiter) {
+			l = l.Wrap(l.WithRate(1, 10*time.Second))
+			for _, wait := range []func(){
+				func() { l.Took(1, 5*time.Second, end) },
+				func() {
+					began := time.Now()
+					l.Want(l.Acquire(l.Context(), 1))
+					if d := time.Since(began); d != end {
+						l.Errorf("Acquire after %v, want %v", d, end)
+					}
+				},
+				func() {
+					group := l.Client.All(l.RateLimiter)
+					began := time.Now()
+					l.Want(Yes(group.TryAcquire(l.Context(), 1, 5*time.Second)))
+					if d := time.Since(began); d != end {
+						l.Errorf("Group after %v, want %v", d, end)
+					}
+				},
+			} {
+				l.Want(ErrOf(l.Delete(l.Context())))
+				l.Takes(1)
+				l.Want(Yes(l.Expire(l.Context(), 2*time.Second)))
+				r, err := l.Allow(l.Context(), 1)
+				if err != nil || r.Allowed || r.RetryAfter != end || r.ResetAfter != end {
+					l.Errorf("%+v, %v; want all after %v", r, err, end)
+				}
+				if r, err = l.Peek(l.Context()); err != nil || r.RetryAfter != end || r.ResetAfter != end {
+					l.Errorf("peek %+v, %v; want all after %v", r, err, end)
+				}
+				wait()
+			}
+		})
+	})
+	t.Run("a rate that is set", func(t *testing.T) {
+		Bubble(t, func(l *Limiter) {
+			l.Want(l.SetRate(l.Context(), Overall, 1, 10*time.Second))
+			l.Takes(1)
+			l.Want(Yes(l.Expire(l.Context(), 2*time.Second)))
+			began := time.Now()
+			err := l.Acquire(l.Context(), 1)
+			if d := time.Since(began); !errors.Is(err, rratelimiter.ErrNotInitialized) || d != end {
+				l.Errorf("%v after %v, want ErrNotInitialized after %v", err, d, end)
+			}
+		})
+	})
+}
+
+// Beside a Java whose clock is ahead Go finds no expired record, and checks the value all the same.
+func TestAWrongValueIsFoundBesideAFastClock(t *testing.T) {
+	Bubble(t, func(l *Limiter) {
+		l.Want(l.SetRate(l.Context(), Overall, 100, time.Second))
+		l.Want(l.Look.Set(l.Context(), l.ValueKey(), 40, 0).Err()) // Java was charged twice
+		for range 60 {
+			ahead := time.Now().Add(200 * time.Millisecond).UnixMilli()
+			expired := &redis.ZRangeBy{Min: "-inf", Max: fmt.Sprint(ahead - 1000)}
+			old := l.Look.ZRangeByScore(l.Context(), l.PermitsKey(), expired).Val()
+			if len(old) > 0 {
+				l.Want(l.Look.ZRemRangeByRank(l.Context(), l.PermitsKey(), 0, int64(len(old))-1).Err())
+				l.Want(l.Look.IncrBy(l.Context(), l.ValueKey(), int64(len(old))).Err())
+			}
+			l.Record(ahead, fmt.Sprintf("\x10%016d\x01\x00\x00\x00", ahead))
+			l.Want(l.Look.Decr(l.Context(), l.ValueKey()).Err())
+			l.Takes(1)
+			l.Sleep(50 * time.Millisecond)
+		}
+		l.Keeps(100, l.ValueKey(), l.PermitsKey())
+	})
+}
