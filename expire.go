@@ -10,8 +10,12 @@ import (
 //
 // The time to live belongs to the limiter as a whole: the hash decides whether a
 // condition holds, and value and permits follow it. Each acquire gives value and permits
-// the remaining time of the hash, so that they end together. With WithKeepAlive, each
-// acquire and release replaces this time to live.
+// the remaining time of the hash, so that they end together. A changed rate leaves the time
+// to live as it is. With WithKeepAlive, each acquire and release replaces it.
+//
+// At its end the limiter gives all permits back, so no call waits for longer, and RetryAfter
+// and ResetAfter do not point beyond it. Afterwards an acquire sets the rate again (WithRate,
+// Keyed), or returns ErrNotInitialized.
 //
 // This holds for Expire, ExpireAt, the ExpireIf methods and ClearExpire: a fraction of a
 // ms is dropped; they return false if there is no limiter; they run on every server that

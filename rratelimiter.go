@@ -99,8 +99,8 @@ func (l *RateLimiter) TrySetRate(
 }
 
 // SetRate sets rate permits per interval, whatever was set before (RRateLimiter.setRate).
-// The limiter starts full, unless WithKeepState is given. Without WithKeepAlive, its keys
-// lose any time to live.
+// The limiter starts full, unless WithKeepState is given. Without WithKeepAlive, an earlier
+// keep alive ends. The end that Expire or ExpireAt has set stays, as with Redisson.
 //
 // A PerClient limit changes for all clients. Permits that other clients have taken stay
 // counted, and each client adapts with its next call.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
@@ -157,18 +158,37 @@ func (p *Pair) unused(value, permits *Key, l *Limiter) []Finding {
 	return nil
 }
 
-// lives names keys that do not expire together.
+// lives names keys that do not expire together. While versions of this library and of Redisson share a limiter,
+// their times to live may differ a little.
 func (p *Pair) lives(value, permits *Key, l *Limiter) []Finding {
-	hash := &l.Keys[0]
-	switch {
-	case p.ID == "" && hash.TTL >= 0 && value.TTL == -1:
-		return remark("B6", "value outlives", "The next acquire of Go or Java gives it the same time.",
-			"The hash expires in %d ms, the value does not: it would limit the next rate.", hash.TTL)
-	case permits.TTL >= 0 && value.TTL == -1:
-		return remark("B2", "records expire", "PERSIST "+words.Name(permits.Name),
-			"The records expire in %d ms, the value does not: it will be left alone.", permits.TTL)
+	const mend = "The next acquire of a Go Client gives all keys the same time to live."
+	hash, little := l.Keys[0].life(), time.Second
+	ownEnds := p.ID != "" && l.Keys[0].TTL == -1 // the pair of one client ends when it has not called for long
+	for _, key := range []*Key{value, permits} {
+		if ownEnds || !key.There() {
+			continue
+		}
+		switch life := key.life(); {
+		case life < hash-little && p.Outstanding > 0:
+			return wrong("", "expires early", mend,
+				"%q expires in %d ms, the hash does not: permits that are taken would be granted again.",
+				key.Name, key.TTL)
+		case life > hash+little && p.ID == "":
+			return remark("B6", "outlives the hash", mend,
+				"The hash expires in %d ms, %q later or never: it would limit the next rate.",
+				l.Keys[0].TTL, key.Name)
+		}
 	}
 	return nil
+}
+
+// life returns how long the key lives, at most a century.
+func (k *Key) life() time.Duration {
+	const century = 100 * 365 * 24 * time.Hour
+	if k.TTL < 0 {
+		return century
+	}
+	return min(century, wire.Milliseconds(k.TTL))
 }
 
 const (

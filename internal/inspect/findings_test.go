@@ -57,7 +57,19 @@ func TestFindings(t *testing.T) {
 		}, "B5", "is fast: 1.", true},
 		{"a value that outlives the hash", func(s *subject) {
 			s.rdb.Expire(s.Context(), s.name, time.Hour)
-		}, "B6", "the value does not", true},
+		}, "B6", "later or never", true},
+		{"records that outlive the hash", func(s *subject) {
+			s.rdb.Expire(s.Context(), s.name, time.Hour)
+			s.rdb.Expire(s.Context(), s.value, time.Hour)
+		}, "B6", "later or never", true},
+		{"a value that expires early", func(s *subject) {
+			s.rdb.Expire(s.Context(), s.value, 2*time.Second)
+		}, "", "the hash does not", false},
+		{"all with the same life", func(s *subject) {
+			for _, key := range []string{s.name, s.value, s.permits} {
+				s.rdb.Expire(s.Context(), key, time.Hour)
+			}
+		}, "", "", false},
 		{"left without a rate", func(s *subject) { s.del(s.name) }, "B6 or B8", "No rate is set, but", false},
 		{"left from another type", func(s *subject) {
 			s.field("type", 1)
@@ -100,9 +112,9 @@ func TestFindings(t *testing.T) {
 			put(s.T, s.rdb, s.permits, "\x08abcdefgh\x01\x00\x00\x00", 0)
 			s.set("3")
 		}, "", "have 2 formats", true},
-		{"records that will vanish", func(s *subject) {
+		{"records that expire early", func(s *subject) {
 			s.rdb.Expire(s.Context(), s.permits, time.Hour)
-		}, "B2", "The records expire", true},
+		}, "", "the hash does not", false},
 		{"a string", func(s *subject) {
 			s.rdb.Set(s.Context(), s.name, "x", 0)
 		}, "", "is a string, must be a hash", false},

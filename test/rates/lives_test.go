@@ -23,7 +23,7 @@ var lifeOf = []struct {
 		return l
 	}},
 	{"WithKeepAlive", func(l *Limiter) *Limiter {
-		l.Want(l.SetRate(l.Context(), Overall, 10, 2*time.Second, rratelimiter.WithKeepAlive(9*time.Second)))
+		l.Want(l.SetRate(l.Context(), Overall, 10, 2*time.Second, rratelimiter.WithKeepAlive(4*time.Second)))
 		return l
 	}},
 	{"Expire", func(l *Limiter) *Limiter {
@@ -33,7 +33,7 @@ var lifeOf = []struct {
 	}},
 	{"WithRate", func(l *Limiter) *Limiter { return l.Wrap(l.WithRate(10, 2*time.Second)) }},
 	{"WithRate and WithKeepAlive", func(l *Limiter) *Limiter {
-		return l.Wrap(l.WithRate(10, 2*time.Second, rratelimiter.WithKeepAlive(9*time.Second)))
+		return l.Wrap(l.WithRate(10, 2*time.Second, rratelimiter.WithKeepAlive(4*time.Second)))
 	}},
 	{"PER_CLIENT", func(l *Limiter) *Limiter {
 		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second))
@@ -133,19 +133,18 @@ func TestRecordsOutliveAProlongedHash(t *testing.T) {
 				l = kind.of(l)
 				l.Takes(1)
 				l.Want(l.Look.Expire(l.Context(), l.Name(), time.Hour).Err())
-				taken := []time.Time{time.Now()}
-				for step := time.Duration(0); step < 9*time.Second; step += 100 * time.Millisecond {
-					for step%(3300*time.Millisecond) == 0 || step%(300*time.Millisecond) == 0 {
-						ok, err := l.TryAcquire(l.Context(), 1, 0)
-						l.Want(err)
-						if ok {
+				taken, began := []time.Time{time.Now()}, time.Now()
+				for time.Since(began) < 6*time.Second {
+					// One permit at a time so that the keys stay in use, then all that come.
+					all, ok := time.Since(began) >= 3300*time.Millisecond, true
+					for first := true; ok && (first || all); first = false {
+						var err error
+						if ok, err = l.TryAcquire(l.Context(), 1, 0); ok {
 							taken = append(taken, time.Now())
 						}
-						if !ok || step%(3300*time.Millisecond) != 0 {
-							break
-						}
+						l.Want(err)
 					}
-					l.Sleep(100 * time.Millisecond)
+					l.Sleep(300 * time.Millisecond)
 				}
 				for i := 10; i < len(taken); i++ {
 					if within := taken[i].Sub(taken[i-10]); within < 2*time.Second {
