@@ -18,6 +18,7 @@
 -- include parts/due.lua
 -- include parts/numbers.lua
 local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
+l.unseen = false
 local err = read(l, ARGV[1], ARGV[2], ARGV[13])
 if err then
   return err

@@ -12,6 +12,7 @@
 -- include parts/keys.lua
 -- include parts/read.lua
 local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
+l.unseen = false
 local err = read(l, ARGV[1], ARGV[2], ARGV[4])
 if err then
   return err

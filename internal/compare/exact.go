@@ -47,14 +47,14 @@ func exactStep(st *state, s Step, now int64) answer {
 		exactExpire(st, now+s.TTL.Milliseconds())
 		return yes(true)
 	case ClearExpire:
-		if st.ends == 0 {
+		if st.hash == nil {
 			return yes(false)
 		}
+		ended, c := st.ends != 0, st.settings()
 		exactExpire(st, 0)
-		c := st.settings()
 		c.keep = 0
 		exactLife(st, c, now)
-		return yes(true)
+		return yes(ended)
 	case IsExists:
 		return yes(st.hash != nil)
 	case Delete:
@@ -145,8 +145,11 @@ func exactRate(st *state, s Step, now int64) answer {
 	}
 	_, typed := st.hash["type"]
 	keeps := s.keepsRecords() && typed && c.typ == int(s.Limit.Type)
-	kept := st.pairs[c.typ]
-	*st = state{hash: fieldsOf(s)}
+	kept, ends := st.pairs[c.typ], int64(0)
+	if c.whole && c.keep <= 0 { // not that of a keep alive
+		ends = st.ends
+	}
+	*st = state{hash: fieldsOf(s), ends: ends}
 	c = st.settings()
 	if keeps {
 		kept.records, _ = kept.split(now, c.interval)
@@ -239,6 +242,8 @@ func exactLife(st *state, c settings, now int64) {
 	case c.typ == 1:
 		p.valueEnds = now + 2*max(0, c.interval) + time.Minute.Milliseconds()
 		p.recordsEnds = p.valueEnds
+	default:
+		p.valueEnds, p.recordsEnds = 0, 0
 	}
 }
 

@@ -187,7 +187,7 @@ var conditionsOfCalls = []condition{
 		s.hash["rate"], s.value = "1000000000000", "999999999997"
 		s.asks(1<<32 + 5)
 	}},
-	{"math.floor(tonumber(used or now) / piece) == math.floor(now / piece)", "true", func(s *keysState) {
+	{"not first[1] or string.find(first[1], '\\210G', 1, true)", "true", func(s *keysState) {
 		s.removedByJava(1)
 	}},
 }
@@ -196,11 +196,11 @@ var conditionsOfLives = []condition{
 	{"if given ~= '' then", "if true then", func(s *keysState) {
 		s.hash["keepAliveTime"], s.ttl = "5000", 4900*time.Millisecond
 	}},
-	{"math.min(value, records)", "records", keptAlive(0, -1, 0)},
-	{"math.min(value, records)", "value", keptAlive(0, 0, time.Second)},
-	{"ttl < math.max(keep - keep / 8, least) or", "", keptAlive(2*time.Second+900*time.Millisecond, 0, 0)},
-	{" or ttl > math.min(value, records)", "", keptAlive(time.Hour, 0, 0)},
-	{"math.max(value, records) > ttl + least", "false", keptAlive(0, time.Hour, 0)},
+	{"ttl > text or", "", keptAlive(0, -1, 0)},
+	{"ttl > records", "false", keptAlive(0, 0, time.Second)},
+	{"ttl < keep - keep / 8 or", "", keptAlive(2*time.Second+900*time.Millisecond, 0, 0)},
+	{"text > ttl + least or", "", keptAlive(0, time.Hour, 0)},
+	{" or records > ttl + least", "", keptAlive(0, 0, time.Hour)},
 	{"redis.call('PTTL', KEYS[2]) > 0 or", "", func(s *keysState) { s.ttls[1] = time.Second }},
 	{" or redis.call('PTTL', KEYS[3]) > 0", "", func(s *keysState) { s.ttls[2] = time.Second }},
 	{"if ends then", "if false then", refused(func(s *keysState) { s.ttl = 100 * time.Millisecond })},

@@ -392,7 +392,7 @@ var spoilers = []func(s *keysState, random *rand.Rand){
 	},
 }
 
-// removedByJava makes all records those of Java, and the session that of an earlier second. Java has removed
+// removedByJava makes all records those of Java, and the session one of a while ago. Java has removed
 // expired records of some permits, and has not added them to the value.
 func (s *keysState) removedByJava(permits uint32) {
 	for i, r := range s.records {
@@ -400,7 +400,7 @@ func (s *keysState) removedByJava(permits uint32) {
 			s.records[i].Member = member[:1] + "java" + member[5:]
 		}
 	}
-	s.hash[mySession], s.value = sessionText(1, theTime-5000), fmt.Sprint(7-int64(permits))
+	s.hash[mySession], s.value = sessionText(1, theTime-15_000), fmt.Sprint(7-int64(permits))
 }
 
 // begins makes the call the first one of a limiter, with a given rate.

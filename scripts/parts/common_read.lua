@@ -6,7 +6,8 @@
 -- later time than now, or there is none, and the value is the rate. At most SOME records have expired, and
 -- either the value is not due for a check (read.lua), or at most LEFT records remain and their sum confirms
 -- it. If records have expired, or a caller asks for numbers, the newest record is no later than now either.
--- The permits are there, or return with the oldest record that counts.
+-- The session is less than ten seconds old, or the oldest record is one of Go (unseen.lua). The permits are
+-- there, or return with the oldest record that counts.
 --
 -- Before it: kind, amount and given are ARGV[1], ARGV[4] and ARGV[13] of the limiter; asked, a caller asks
 -- for numbers; usual, no argument is there that only the general case knows; lone, the request is a single
@@ -38,10 +39,6 @@ local right = usual and rate and interval and keep and value and since and kind 
   and (not f[5] or f[5] < ARGV[3])
   and (own and string.match(f[5] or '', '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$') == f[1] or f[3] == '0')
   and (given == '' or string.sub(given, 1, -2) == f[1] .. ' ' .. f[2] .. ' ' .. (f[4] or 0) .. ' ')
-if right and f[5] and oldest[1] and not string.find(oldest[1], '\210G', 1, true) then -- unseen.lua
-  local piece, used = math.max(1000, interval), string.match(f[5], '^%d+ (%d+)')
-  right = math.floor(tonumber(used or now) / piece) == math.floor(now / piece)
-end
 if right and since <= now - interval then
   gone = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - interval))
   local left, sum = redis.call('ZCARD', KEYS[3]) - gone, 0
@@ -67,5 +64,6 @@ if right and all > value and all <= rate and lone then
   wait = d and a + b * 256 + c * 65536 + d * 16777216 >= all - value
     and math.min(MOST, (since + interval - now) * 1000 - us) or nil
 end
-right = right and latest <= now and (wait or all <= value and all <= FULL
-  and (f[5] and string.sub(f[5], FROM, TO) == string.sub(at, 1, 9) or redis.call('HLEN', KEYS[1]) < FEW))
+local recent = f[5] and string.sub(f[5], FROM, TO) == string.sub(at, 1, 9) -- session.lua
+right = right and latest <= now and (recent or not first[1] or string.find(first[1], '\210G', 1, true))
+  and (wait or all <= value and all <= FULL and (recent or redis.call('HLEN', KEYS[1]) < FEW))

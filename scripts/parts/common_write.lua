@@ -11,13 +11,12 @@ if back ~= taken then
 end
 local least, ends = interval + 1000, nil
 if keep > 0 then
-  local ttl, value, records = 0, 0, 0
+  local ttl, text, records = 0, 0, 0
   if given ~= '' then
-    value, records = redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3])
-    ttl = redis.call('PTTL', KEYS[1])
+    text, records, ttl = redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3]), redis.call('PTTL', KEYS[1])
   end
-  if ttl < math.max(keep - keep / 8, least) or ttl > math.min(value, records)
-    or math.max(value, records) > ttl + least then
+  if ttl < least or ttl < keep - keep / 8 or ttl > text or ttl > records
+    or text > ttl + least or records > ttl + least then
     ttl = math.max(keep, least)
     redis.call('PEXPIRE', KEYS[1], ttl)
     redis.call('PEXPIRE', KEYS[2], ttl)

@@ -18,9 +18,9 @@ local function setLifetime(l)
   if l.keep > 0 then
     local least = l.span + SECOND
     if l.lasts then
-      local value, records = l.text('PTTL'), l.records('PTTL')
+      local text, records = l.text('PTTL'), l.records('PTTL')
       ttl = l.hash('PTTL')
-      if ttl >= l.lasts and ttl <= math.min(value, records) and math.max(value, records) <= ttl + least then
+      if ttl >= l.lasts and ttl <= math.min(text, records) and math.max(text, records) <= ttl + least then
         return
       end
     end

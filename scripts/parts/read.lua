@@ -130,8 +130,7 @@ end
 -- anything new is written (judge.lua, finish.lua).
 local function countExpired(l)
   local FEW = 10 -- records: summing them costs next to nothing
-  -- include parts/unseen.lua
-  local expired, check = l.expired, not l.value or l.value > l.rate or (l.own and not l.known) or l.unseen
+  local expired, check = l.expired, not l.value or l.value > l.rate or (l.own and not l.known)
   if l.free and l.head[1] then
     l.gone, l.head = l.records('ZCARD'), {}
     l.dead = l.gone
@@ -168,7 +167,8 @@ local function countExpired(l)
       end
     end
   end
-  return check
+  -- include parts/unseen.lua
+  return check or l.unseen
 end
 
 -- settleValue sets the value, and the total without the records that are to be removed.
