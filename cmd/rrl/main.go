@@ -43,8 +43,13 @@ func main() {
 
 // run carries out a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	out := &output{w: stdout}
-	a := &app{stdin: stdin, stdout: out, stderr: stderr}
+	a := &app{stdin: stdin, stdout: &output{w: stdout}, stderr: stderr}
+	return a.run(ctx, args)
+}
+
+// run is the function run for one app.
+func (a *app) run(ctx context.Context, args []string) int {
+	out, stderr := a.stdout, a.stderr
 	err := a.execute(ctx, args)
 	if err == nil || errors.Is(err, errNo) {
 		err = errors.Join(err, out.err)

@@ -43,8 +43,16 @@ func rrl(ctx context.Context, args ...string) (code int, stdout, stderr string) 
 
 // typed runs a command line with a text on stdin.
 func typed(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
+	return typedAt(ctx, place{}, stdin, args...)
+}
+
+// typedAt is typed at a place that is not reached by the network.
+func typedAt(
+	ctx context.Context, at place, stdin string, args ...string,
+) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	code = run(ctx, args, strings.NewReader(stdin), &out, &errs)
+	a := &app{stdin: strings.NewReader(stdin), stdout: &output{w: &out}, stderr: &errs, place: at}
+	code = a.run(ctx, args)
 	return code, out.String(), errs.String()
 }
 

@@ -23,6 +23,8 @@ type place struct {
 	address           string
 	tls               bool
 	caCert, cert, key string
+
+	dialer func(ctx context.Context, network, addr string) (net.Conn, error) // nil dials the address
 }
 
 // reachable bounds the wait for the first reply of a server: longer than any network needs, and short after
@@ -98,6 +100,9 @@ func (p *place) options() (*redis.UniversalOptions, error) {
 	opts.SentinelPassword = os.Getenv("RRL_SENTINEL_PASSWORD")
 	if err := p.addTLS(opts); err != nil {
 		return nil, err
+	}
+	if p.dialer != nil {
+		opts.Dialer = p.dialer
 	}
 	// A user is waiting, and calls end with their context. An old server may lack the commands with which
 	// go-redis introduces itself.

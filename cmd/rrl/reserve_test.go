@@ -86,3 +86,12 @@ func TestReserveWhileRedisGoesAway(t *testing.T) {
 		t.Errorf("%d permits are outstanding, want 1", n)
 	}
 }
+
+// Without a rate no command runs.
+func TestWithoutARateNoCommandRuns(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, claim := range []string{"acquire gone", "reserve gone 1"} {
+		detached(t, server, claim, "echo ran").runs(exitError, "", `rrl: no rate is set for "gone"; rrl list`)
+	}
+}

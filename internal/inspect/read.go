@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,7 +251,9 @@ func sessions(scan *redis.ScanCmd) []Session {
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b Session) int { return b.At.Compare(a.At) })
+	slices.SortFunc(found, func(a, b Session) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Number, a.Number), cmp.Compare(a.Field, b.Field))
+	})
 	return found
 }
 

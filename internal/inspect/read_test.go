@@ -69,6 +69,26 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// Sessions of the same ms are ordered by their numbers, the highest first, and by their names.
+func TestSessionsOfTheSameTime(t *testing.T) {
+	const at = " 946684800000 1 0"
+	ctx, rdb := t.Context(), redistest.MiniClient(t, redistest.Mini(t))
+	for _, fields := range [][]string{{"A", "1", "B", "2", "C", "1"}, {"C", "1", "B", "2", "A", "1"}} {
+		rdb.Del(ctx, "x")
+		rdb.HSet(ctx, "x", "rate", 5, "interval", 1000, "type", 0)
+		for f := range slices.Chunk(fields, 2) {
+			rdb.HSet(ctx, "x", "session:"+f[0], f[1]+at)
+		}
+		var got []string
+		for _, s := range look(t, rdb, "x").Sessions {
+			got = append(got, s.Field)
+		}
+		if want := []string{"session:B", "session:A", "session:C"}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
+
 // same compares two limiters by their JSON.
 func same(t *testing.T, got, want *inspect.Limiter) {
 	t.Helper()
