@@ -29,7 +29,7 @@ func ExampleRateLimiter_TryAcquire() {
 		log.Fatal(err)
 	}
 	for range 3 {
-		ok, err := limiter.TryAcquire(ctx, 1, 500*time.Millisecond)
+		ok, err := limiter.TryAcquire(ctx, 1, time.Second)
 		fmt.Println(ok, err)
 	}
 	_, err := limiter.TryAcquire(ctx, 3, time.Hour)
@@ -42,8 +42,7 @@ func ExampleRateLimiter_TryAcquire() {
 }
 
 func ExampleRateLimiter_Acquire() {
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-	defer cancel()
+	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
 	client := rratelimiter.New(rdb)
@@ -54,6 +53,8 @@ func ExampleRateLimiter_Acquire() {
 		log.Fatal(err)
 	}
 	fmt.Println(limiter.Acquire(ctx, 1))
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
 	fmt.Println(limiter.Acquire(ctx, 1))
 	// Output:
 	// <nil>
@@ -322,7 +323,7 @@ func ExampleWithFallback() {
 	defer rdb.Close()
 	client := rratelimiter.New(rdb,
 		rratelimiter.WithFallback(rratelimiter.FallbackLocal),
-		rratelimiter.WithBudget(500*time.Millisecond),
+		rratelimiter.WithBudget(time.Second),
 		rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
 			log.Printf("rate limits without Redis: %v (%v)", h.Degraded, h.Cause)
 		}),

@@ -26,7 +26,8 @@ func ExampleWithActual() {
 	perKey := client.Keyed("bytes", 1000, time.Hour)
 	m, err := httplimit.New(perKey, httplimit.ByHeader("X-Api-Key"),
 		httplimit.WithCost(func(*http.Request) (int64, error) { return 400, nil }),
-		httplimit.WithActual(func(_ *http.Request, sent httplimit.Response) int64 { return sent.Bytes }))
+		httplimit.WithActual(func(_ *http.Request, sent httplimit.Response) int64 { return sent.Bytes }),
+		httplimit.WithTimeout(time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func ExampleSettle() {
 
 	perKey := client.Keyed("tokens", 1000, time.Hour)
 	m, err := httplimit.New(perKey, httplimit.ByHeader("X-Api-Key"), httplimit.WithSettle(),
-		httplimit.WithCost(func(*http.Request) (int64, error) { return 400, nil })) // the estimate
+		httplimit.WithCost(func(*http.Request) (int64, error) { return 400, nil }), // the estimate
+		httplimit.WithTimeout(time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,16 +31,16 @@ func Example_server() {
 		panic(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /search", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
+	mux.HandleFunc("POST /export", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "exported") })
 	server := httptest.NewServer(middleware.Handler(mux)) // http.ListenAndServe(":8080", ...)
 	defer server.Close()
 
 	for range 6 {
-		request, err := http.NewRequest(http.MethodGet, server.URL+"/search", nil)
+		request, err := http.NewRequest(http.MethodPost, server.URL+"/export", nil)
 		if err != nil {
 			panic(err)
 		}
-		request.Header.Set("X-User", "alice")
+		request.Header.Set("X-Tenant", "acme")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			panic(err)

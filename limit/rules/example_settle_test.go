@@ -6,26 +6,13 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
 // A server whose requests are settled with what they used.
 func Example_settle() {
-	server, err := miniredis.Run() // in place of a real Redis
-	if err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	server.SetTime(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
 	set, err := rules.Parse([]byte(`
 rules:
   - {name: calls, also: true, limits: [{rate: 100/1m}]}
@@ -34,7 +21,9 @@ rules:
 	if err != nil {
 		panic(err)
 	}
-	limits, err := rules.New(rules.OnRedis(client, rdb, "shop"), set)
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	clock := limit.WithClock(func() time.Time { return noon })
+	limits, err := rules.New(rules.InMemory(clock), set) // or rules.OnRedis(client, rdb, "shop")
 	if err != nil {
 		panic(err)
 	}

@@ -24,12 +24,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	search := rules.Call{
-		Method: "GET", Path: "/search",
-		User: func() (string, error) { return "alice", nil },
+	export := rules.Call{
+		Method: "POST", Path: "/export",
+		Header: func(string) []string { return []string{"acme"} }, // that of X-Tenant
 	}
 	for range 6 {
-		g, err := limits.Allow(context.Background(), search, 1)
+		g, err := limits.Allow(context.Background(), export, 1)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -37,12 +37,12 @@ func Example() {
 		fmt.Println(g.Allowed, g.Policy, g.Remaining)
 	}
 	// Output:
-	// true search/second 4
-	// true search/second 3
-	// true search/second 2
-	// true search/second 1
-	// true search/second 0
-	// false search/second 0
+	// true export 40
+	// true export 30
+	// true export 20
+	// true export 10
+	// true export 0
+	// false export 0
 }
 
 func ExampleParse() {

@@ -18,7 +18,7 @@ func ExampleBucket_InMemory() {
 	}
 	for range 4 {
 		r, _ := l.Allow(context.Background(), 1)
-		fmt.Println(r.Allowed, r.Remaining, r.RetryAfter.Round(time.Second))
+		fmt.Println(r.Allowed, r.Remaining, r.RetryAfter.Round(10*time.Second))
 	}
 	// Output:
 	// true 2 0s
@@ -43,15 +43,15 @@ func ExampleBucket_OnRedisKeyed() {
 
 // The next caller pays: the first goes at once, whatever it asks for.
 func ExampleSmoothLimiter_Acquire() {
-	l, err := tokenbucket.Smooth{Rate: 100, Interval: time.Second}.InMemory()
+	l, err := tokenbucket.Smooth{Rate: 10, Interval: time.Second}.InMemory()
 	if err != nil {
 		panic(err)
 	}
 	for range 2 {
 		waited, err := l.Acquire(context.Background(), 10)
-		fmt.Println(waited.Round(100*time.Millisecond), err)
+		fmt.Println(waited.Round(time.Second), err)
 	}
 	// Output:
 	// 0s <nil>
-	// 100ms <nil>
+	// 1s <nil>
 }
