@@ -295,8 +295,8 @@ func TestACallerDoesNotWaitForReplicas(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		start := time.Now()
 		err := call(ctx)
-		// 30 ms of grace for a reply on its way, and a busy machine.
-		if took := time.Since(start); err == nil || took > 600*time.Millisecond {
+		// 30 ms of grace for a reply on its way; a busy machine needs more, but not the 2 s of the option.
+		if took := time.Since(start); err == nil || took >= 2*time.Second {
 			t.Errorf("%s: %v after %v", what, err, took)
 		}
 		cancel()
