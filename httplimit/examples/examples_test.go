@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,13 +19,23 @@ import (
 // limits returns two permits an hour for each key, in a Redis of the test's own.
 func limits(t *testing.T) *rratelimiter.Keyed {
 	t.Helper()
-	client := rratelimiter.New(redistest.Start(t).Client(t)) // replies within the 100 ms of the middleware
+	client := rratelimiter.New(redistest.Start(t).Client(t))
 	t.Cleanup(func() { redistest.NoError(t, client.Close()) })
 	return client.Keyed("api", 2, time.Hour)
 }
 
-// visit sends a request to a server, and returns the status and the body.
+// visit sends a request to a server, and returns the status, the body and the field RateLimit. It asks again
+// while the limiter has no reply within the 100 ms of the middleware: the machine may be busy.
 func visit(t *testing.T, url, apiKey string) (status int, body, field string) {
+	t.Helper()
+	redistest.Eventually(t, "the limiter replies in time", func() bool {
+		status, body, field = ask(t, url, apiKey)
+		return status != http.StatusServiceUnavailable
+	})
+	return status, body, field
+}
+
+func ask(t *testing.T, url, apiKey string) (status int, body, field string) {
 	t.Helper()
 	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	r.Header.Set("X-Api-Key", apiKey)
@@ -54,23 +65,28 @@ func TestFrameworks(t *testing.T) {
 			for _, step := range []struct {
 				path, apiKey string
 				status       int
-				field        string
+				field        string // its beginning: the time depends on the machine
 			}{
-				{"/users/1", "alice", http.StatusOK, `"api";r=1;t=3600`},
-				{"/users/2", "alice", http.StatusOK, `"api";r=0;t=3600`},
-				{"/users/1", "alice", http.StatusTooManyRequests, `"api";r=0;t=3600`},
-				{"/users/1", "bob", http.StatusOK, `"api";r=1;t=3600`},
+				{"/users/1", "alice", http.StatusOK, `"api";r=1;t=`},
+				{"/users/2", "alice", http.StatusOK, `"api";r=0;t=`},
+				{"/users/1", "alice", http.StatusTooManyRequests, `"api";r=0;t=`},
+				{"/users/1", "bob", http.StatusOK, `"api";r=1;t=`},
 				{"/users/1", "", http.StatusBadRequest, ""},
 			} {
 				status, body, field := visit(t, server+step.path, step.apiKey)
-				served := body == "welcome"
-				if status != step.status || field != step.field || served != (status == http.StatusOK) {
+				served, hasField := body == "welcome", says(field, step.field)
+				if status != step.status || !hasField || served != (status == http.StatusOK) {
 					t.Errorf("%s of %q: %d %q %q, want %d %q", step.path, step.apiKey, status, body, field,
 						step.status, step.field)
 				}
 			}
 		})
 	}
+}
+
+// says reports whether a field begins with a text, or is empty like it.
+func says(field, text string) bool {
+	return strings.HasPrefix(field, text) && (text != "" || field == "")
 }
 
 // start starts a server and returns its URL.
