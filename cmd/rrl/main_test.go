@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asRRL) != "" {
 		main()
 	}
-	// Under nohup, and in the background of a script, a process ignores these signals, and so do its children.
-	// The children of one that catches them do not.
+	// Under nohup, and in the background of a script, a process ignores these signals, and so do its
+	// children. The children of one that catches them do not.
 	for _, s := range []os.Signal{syscall.SIGHUP, os.Interrupt} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
