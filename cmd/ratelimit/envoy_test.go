@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,12 +23,20 @@ type envoy struct {
 	client  *http.Client
 }
 
-// freeAddress returns an address on which nothing listens.
+// freeAddress returns an address on which nothing listens. Its port is below those that a system gives to
+// connections, and to listeners that ask for any: otherwise another test could have it before Envoy does.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer listener.Close()
-	return listener.Addr().String()
+	var address string
+	redistest.Until(t, "a free port", func() error {
+		address = fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		return listener.Close()
+	})
+	return address
 }
 
 // startEnvoy starts Envoy with a configuration, and waits until it listens on address.

@@ -316,13 +316,12 @@ func TestTLSAndPassword(t *testing.T) {
 
 // A Redis that is not there is reported before the first request, with the error of the connection.
 func TestARedisThatIsNotThereIsReported(t *testing.T) {
-	server := redistest.Start(t)
-	server.Stop()
+	unused := freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
 	var running sync.WaitGroup
 	running.Go(func() {
-		run(ctx, map[string]string{"REDIS_URL": server.Addr}, []string{
+		run(ctx, map[string]string{"REDIS_URL": unused}, []string{
 			"--config", "../../examples/envoy/ratelimit.yaml",
 			"--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0",
 		}, io.Discard, writer)
