@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/wire"
@@ -240,15 +242,42 @@ func (g *Group) used(actual []int64) ([]int64, error) {
 
 // A reservationText is the content of a Reservation's ID.
 type reservationText struct {
-	Client  string            `json:"c,omitempty"` // its ID, if a limiter is PerClient
+	Client  exactText         `json:"c,omitempty"` // its ID, if a limiter is PerClient
 	Members []reservationPart `json:"m"`
 }
 
 type reservationPart struct {
-	Name    string `json:"n"`
-	Records []byte `json:"r"`
-	Amount  int64  `json:"a"`
-	Given   string `json:"g,omitempty"` // the given rate, as engine.GivenRate.Text has it
+	Name    exactText `json:"n"`
+	Records []byte    `json:"r"`
+	Amount  int64     `json:"a"`
+	Given   string    `json:"g,omitempty"` // the given rate, as engine.GivenRate.Text has it
+}
+
+// An exactText keeps each byte in JSON, whose strings replace bytes that are not UTF-8: such a text is an
+// array with its bytes in base64. Earlier versions refuse an ID with an array, as they should.
+type exactText string
+
+// MarshalJSON returns a string, or an array.
+func (t exactText) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal([1][]byte{[]byte(t)})
+}
+
+// UnmarshalJSON reads both. It refuses a string in which an earlier version replaced bytes: encoding/json
+// escapes the character that stands for them, and no other U+FFFD.
+func (t *exactText) UnmarshalJSON(b []byte) error {
+	if b[0] == '[' {
+		var bytes [1][]byte
+		err := json.Unmarshal(b, &bytes)
+		*t = exactText(bytes[0])
+		return err
+	}
+	if strings.Contains(strings.ReplaceAll(string(b), `\\`, ""), `\ufffd`) {
+		return errors.New("bytes of the text were replaced")
+	}
+	return json.Unmarshal(b, (*string)(t))
 }
 
 // reservationID returns the ID of a Reservation, empty if Redis has no records of it.
@@ -259,14 +288,14 @@ func (g *Group) reservationID(parts []engine.Part) string {
 			return ""
 		}
 		part := reservationPart{
-			Name: m.limiter.Name(), Records: []byte(parts[i].Records), Amount: m.amount,
+			Name: exactText(m.limiter.Name()), Records: []byte(parts[i].Records), Amount: m.amount,
 		}
 		if m.givenRate != nil {
 			part.Given = m.givenRate.forEngine.Text()
 		}
 		text.Members = append(text.Members, part)
 		if m.limiter.Type() == wire.PerClient {
-			text.Client = g.client.ID()
+			text.Client = exactText(g.client.ID())
 		}
 	}
 	b, _ := json.Marshal(text) // of strings and numbers, which cannot fail
@@ -286,7 +315,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 	if err != nil || json.Unmarshal(b, &text) != nil || len(text.Members) == 0 {
 		return nil, refuse("be the ID of a reservation")
 	}
-	if text.Client != "" && text.Client != c.ID() {
+	if text.Client != "" && string(text.Client) != c.ID() {
 		return nil, engine.InvalidOf("Reservation", "the ID of the Client", fmt.Sprintf("%q", c.ID()),
 			fmt.Sprintf("be %q, which made the reservation, for a limiter is PerClient", text.Client))
 	}
@@ -298,7 +327,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 		if err != nil || reserved == 0 || reserved > engine.MaxPermits {
 			return nil, refuse("be the ID of a reservation")
 		}
-		l := c.engine.Limiter("name", m.Name, given.engine())
+		l := c.engine.Limiter("name", string(m.Name), given.engine())
 		limiters = append(limiters, newRateLimiter(c, l, c.policy, given))
 		amounts[i], parts[i] = m.Amount, engine.Part{Records: string(m.Records), Reserved: reserved}
 	}
