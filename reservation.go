@@ -114,9 +114,11 @@ func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, 
 	return t.RateLimiter(key).Charge(ctx, permits)
 }
 
-// Reserve takes permits from all limiters for a cost that is known later, as RateLimiter.Reserve
-// does. Settle takes one number, which counts like permits here, or one for each limiter: with
-// Amounts(1, 3500), Settle(ctx, 1, 1200) says that the request used 1,200 tokens.
+// Reserve takes permits times its amount from each limiter for a cost that is known later, as
+// RateLimiter.Reserve does. Settle takes the permits that were used of each limiter, which Amounts does
+// not multiply: after Amounts(1, 3500), Settle(ctx, 1, 1200) says that 1 request used 1,200 tokens. A
+// single number holds for every limiter. If the amounts differ, a single number other than 0 is an
+// ErrInvalidArgument.
 func (g *Group) Reserve(ctx context.Context, permits int64, timeout time.Duration) (*Reservation, error) {
 	results, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout, Reserve: true})
 	return g.reserved(permits, results), err
@@ -145,7 +147,7 @@ func (g *Group) reserved(permits int64, results []engine.Result) *Reservation {
 	return g.reservation(parts)
 }
 
-// Charge takes what was spent from all limiters, in one script call, as RateLimiter.Charge does.
+// Charge takes permits times its amount from each limiter, in one script call, as RateLimiter.Charge does.
 // The Result is that of the limiter with the largest debt in proportion to its rate or, without
 // debt, with the smallest part of its rate left.
 func (g *Group) Charge(ctx context.Context, permits int64) (Result, error) {
@@ -221,15 +223,20 @@ func (g *Group) reservation(parts []engine.Part) *Reservation {
 
 // used returns the used permits of each member, from the arguments of Settle.
 func (g *Group) used(actual []int64) ([]int64, error) {
-	name := g.members[0].limiter
-	switch {
-	case len(actual) == 1:
-		return g.wants(actual[0], 0)
-	case len(actual) != len(g.members):
+	members := len(g.members)
+	differ := slices.ContainsFunc(g.members, func(m *member) bool { return m.amount != g.members[0].amount })
+	if len(actual) == 1 && (actual[0] == 0 || !differ) {
+		actual = slices.Repeat(actual, members)
+	}
+	if len(actual) != members {
 		bound := "be 1"
-		if len(g.members) > 1 {
-			bound = fmt.Sprintf("be 1 or %d (one for each limiter)", len(g.members))
+		switch {
+		case differ: // one number would be, say, as many requests as tokens
+			bound = fmt.Sprintf("be %d, one for each limiter, because their Amounts differ", members)
+		case members > 1:
+			bound = fmt.Sprintf("be 1 or %d (one for each limiter)", members)
 		}
+		name := g.members[0].limiter
 		return nil, name.Named(engine.Invalid("the number of amounts", len(actual), bound))
 	}
 	for i, n := range actual {

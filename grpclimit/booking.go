@@ -20,6 +20,7 @@ type booking struct {
 	ctx     context.Context // of the call
 	key     string
 	permits int64
+	several bool // limits were asked, each with its own estimate
 
 	once    sync.Once  // guards the settlement by WithActual
 	mu      sync.Mutex // a message may be received while another is sent
@@ -45,6 +46,7 @@ func (b *booking) allow(ctx context.Context, key string, permits int64) (result 
 	defer cancel()
 	b.key, b.permits = key, permits
 	b.Reservation, result, err = b.gate.reserver.TryReserve(ctx, key, permits)
+	b.several = result.Each != nil
 	return result, err
 }
 
@@ -70,14 +72,14 @@ func (b *booking) in() context.Context {
 	return b.In(b.ctx, place)
 }
 
-// end settles the call once, as WithActual says. After a panic nothing comes back; with rules, all
-// their estimates count.
+// end settles the call once, as WithActual says. After a panic nothing comes back; with rules or a Group,
+// all their estimates count.
 func (b *booking) end(panicked bool, err error) {
 	least := int64(0)
 	if panicked {
 		least = b.permits
 	}
-	if b.gate.actual == nil || b.Reservation == nil || panicked && b.gate.reserver == nil {
+	if b.gate.actual == nil || b.Reservation == nil || panicked && (b.several || b.gate.reserver == nil) {
 		return
 	}
 	b.once.Do(func() {

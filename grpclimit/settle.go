@@ -58,7 +58,7 @@ type Outcome struct {
 //
 // actual also decides about a failed call: return -1 to let the estimate count, and 0 if certainly nothing
 // was used. If a client does not read a stream to its end, the call ends with its context. If a handler
-// panics, nothing comes back: the estimate counts, or actual if it is more.
+// panics, nothing comes back: the estimate counts, or actual if it is more; with a Group, the estimates.
 func WithActual(actual func(ctx context.Context, o Outcome) int64) Option {
 	return option(func(g *gate) { g.actual = actual })
 }

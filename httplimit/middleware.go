@@ -176,6 +176,7 @@ type call struct {
 	done  func(context.Context) error // gives back what Rules hold, nil if they hold nothing
 
 	reservation *limit.Reservation // nil if nothing was reserved
+	several     bool               // several limits were asked, each with its own estimate
 	key         string             // those of the Decision
 	cost        int64
 }
@@ -226,11 +227,12 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 // ask calls the limiter, whose timeout begins now, or the rules, whose timeout begins when they have
 // found the limits and look at the context.
 func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
-	c.key, c.cost = d.Key, d.Cost
+	c.key, c.cost, c.several = d.Key, d.Cost, m.rules != nil
 	if m.rules == nil {
 		c.restart()
 		if m.reserver != nil {
 			c.reservation, d.Result, d.Err = m.reserver.TryReserve(&c.bounded, d.Key, d.Cost)
+			c.several = d.Result.Each != nil
 			return
 		}
 		d.Result, d.Err = m.keyed.Allow(&c.bounded, d.Key, d.Cost)

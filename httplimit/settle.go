@@ -16,7 +16,7 @@ const place = "httplimit"
 
 // Settle reports how many permits a request used, 0 or more: in a handler behind a Middleware with
 // WithSettle, or, with the context of its Request, for a response of a Pacer with WithReserve. For a
-// limit.Shared Group there may be one amount for each limiter. If less was used than the estimate, the
+// limit.Shared Group there is one amount for each limiter, or one for all (Group.Reserve). If less was used than the estimate, the
 // rest comes back; if more was used, the difference is charged (limit.Reservation).
 //
 // If several Middlewares with WithSettle are around the handler, Settle settles the reservation of each.
@@ -65,7 +65,7 @@ type Response struct {
 // and Admit are as for WithSettle.
 //
 // If the handler panics, what it was about to send is unknown, so nothing comes back: the estimate
-// counts, or actual if it is more. The handler gets a ResponseWriter that counts, and implements
+// counts, or actual if it is more; with a Group, the estimates. The handler gets a ResponseWriter that counts, and implements
 // http.Flusher, http.Hijacker, io.ReaderFrom and Unwrap. The response of a short handler may wait for the
 // settlement, up to WithTimeout.
 func WithActual(actual func(*http.Request, Response) int64) Option {
@@ -130,7 +130,7 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	defer func() {
 		least := int64(0)
 		switch {
-		case panicked && m.rules != nil: // the estimate of each limit is unknown
+		case panicked && c.several:
 			return
 		case panicked:
 			least = c.cost
