@@ -180,6 +180,28 @@ func TestPanicsGiveNothingBack(t *testing.T) {
 		ServeHTTP(httptest.NewRecorder(), get(t))
 }
 
+// grouped gives the Results of an account the form of a Group's.
+type grouped struct{ *account }
+
+func (g grouped) TryReserve(ctx context.Context, key string, n int64) (*limit.Reservation, limit.Result, error) {
+	r, result, err := g.account.TryReserve(ctx, key, n)
+	result.Each = []limit.Result{result}
+	return r, result, err
+}
+
+// After a panic the estimates of a Group count. The middleware does not know them: each is a multiple of the cost.
+func TestAPanicKeepsTheEstimatesOfAGroup(t *testing.T) {
+	l := &account{Left: 6000}
+	m := newMiddleware(t, grouped{l}, all, estimated(10), httplimit.WithActual(
+		func(*http.Request, httplimit.Response) int64 { return 20 }))
+	defer func() {
+		_ = recover()
+		l.Wants(t, 5990)
+	}()
+	m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("early") })).
+		ServeHTTP(httptest.NewRecorder(), get(t))
+}
+
 // A settlement goes on when the visitor has disconnected, bounded by WithTimeout.
 func TestSettlementsOutliveVisitors(t *testing.T) {
 	for name, opt := range map[string]httplimit.Option{
