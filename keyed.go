@@ -68,7 +68,7 @@ func (c *Client) Keyed(
 ) *Keyed {
 	t := &Keyed{client: c, name: name, policy: c.policy, err: c.host.Err}
 	if t.err == nil {
-		t.rate, t.err = newGivenRate(rate, interval, keyedIntervals, opts)
+		t.rate, t.err = newGivenRate(ofKeyed, rate, interval, keyedIntervals, opts)
 	}
 	if t.err == nil && name == "" {
 		t.err = engine.Invalid("name", `""`, "not be empty")

@@ -75,8 +75,9 @@ func WithKeepAlive(d time.Duration) RateOption {
 // WithKeepState makes SetRate and UpdateRate count the permits that are out against the
 // new rate (RateLimiterArgs.keepState in Redisson, 4.4.0 and later). If these exceed the
 // new rate, none are granted until enough have come back. If the type changes, the
-// limiter still starts full. The default is to start full. TrySetRate has no state to
-// keep: it sets a rate only if there is none. Keyed and WithRate always keep the state.
+// limiter still starts full. The default is to start full. Other calls return an
+// ErrInvalidArgument: TrySetRate has no state to keep, because it sets a rate only if
+// there is none, and Keyed and WithRate always keep the state.
 func WithKeepState() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepState = true })
 }
@@ -84,15 +85,25 @@ func WithKeepState() RateOption {
 // WithKeepRate makes the acquires of Keyed and WithRate leave an existing rate alone,
 // whatever it is: like TrySetRate, they set theirs only if none is set. The default is to
 // replace a different rate, interval or keep alive. TrySetRate, SetRate and UpdateRate
-// ignore the option.
+// return an ErrInvalidArgument.
 func WithKeepRate() RateOption {
 	return rateOption(func(o *rateOptions) { o.keepRate = true })
 }
 
-// A rateChange is one call of TrySetRate, SetRate or UpdateRate.
+// The calls that take a RateOption, as errors name them.
+const (
+	ofTrySetRate = "TrySetRate"
+	ofSetRate    = "SetRate"
+	ofUpdateRate = "UpdateRate"
+	ofKeyed      = "Keyed"
+	ofWithRate   = "WithRate"
+)
+
+// A rateChange is one of these calls.
 type rateChange struct {
 	Config
 	rateOptions
+	call      string
 	onlyFirst bool // only if no rate is set
 	mustExist bool // only if a rate is set
 }
@@ -114,7 +125,15 @@ func (change *rateChange) complete(opts []RateOption) error {
 		}
 		opt.applyRate(&o)
 	}
+	misplaced := func(option, where string) error {
+		return engine.Invalid(option, "given to "+change.call, "be given to "+where)
+	}
+	given := change.call == ofKeyed || change.call == ofWithRate
 	switch interval := change.Interval; {
+	case o.keepState && (given || change.onlyFirst):
+		return misplaced("WithKeepState", ofSetRate+" or "+ofUpdateRate)
+	case o.keepRate && !given:
+		return misplaced("WithKeepRate", ofKeyed+" or "+ofWithRate)
 	case !change.Type.valid():
 		return engine.Invalid("type", change.Type, "be Overall or PerClient")
 	case change.Rate < 1 || change.Rate > maxRate:
@@ -138,11 +157,13 @@ type givenRate struct {
 	differed  atomic.Bool // a limiter with another rate was found
 }
 
-// newGivenRate returns the rate that acquires set, or the error of its arguments.
+// newGivenRate returns the rate that acquires set, or the error of the arguments of call.
 // An unused limiter expires after keeps intervals, unless WithKeepAlive sets
 // another time; it never does if keeps is 0.
-func newGivenRate(rate int64, interval time.Duration, keeps int64, opts []RateOption) (*givenRate, error) {
-	change := rateChange{Config: Config{Overall, rate, interval, 0}}
+func newGivenRate(
+	call string, rate int64, interval time.Duration, keeps int64, opts []RateOption,
+) (*givenRate, error) {
+	change := rateChange{Config: Config{Overall, rate, interval, 0}, call: call}
 	if err := change.complete(opts); err != nil {
 		return nil, err
 	}

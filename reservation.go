@@ -358,5 +358,5 @@ func parseGivenRate(text string) (*givenRate, error) {
 	if update == 0 {
 		opts = append(opts, WithKeepRate())
 	}
-	return newGivenRate(rate, wire.Milliseconds(interval), 0, opts)
+	return newGivenRate(ofWithRate, rate, wire.Milliseconds(interval), 0, opts)
 }

@@ -73,7 +73,7 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 	} else if before.name != "" { // of a Keyed
 		keeps = keyedIntervals
 	}
-	given, err := newGivenRate(rate, interval, keeps, opts)
+	given, err := newGivenRate(ofWithRate, rate, interval, keeps, opts)
 	switch {
 	case err == nil:
 		given.name, given.policy = before.name, before.policy
@@ -95,7 +95,8 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 func (l *RateLimiter) TrySetRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) (bool, error) {
-	return l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, onlyFirst: true}, opts)
+	change := rateChange{Config: Config{typ, rate, interval, 0}, call: ofTrySetRate, onlyFirst: true}
+	return l.setRate(ctx, change, opts)
 }
 
 // SetRate sets rate permits per interval, whatever was set before (RRateLimiter.setRate).
@@ -109,7 +110,7 @@ func (l *RateLimiter) TrySetRate(
 func (l *RateLimiter) SetRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) error {
-	_, err := l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}}, opts)
+	_, err := l.setRate(ctx, rateChange{Config: Config{typ, rate, interval, 0}, call: ofSetRate}, opts)
 	return err
 }
 
@@ -119,7 +120,7 @@ func (l *RateLimiter) SetRate(
 func (l *RateLimiter) UpdateRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) (bool, error) {
-	change := rateChange{Config: Config{typ, rate, interval, 0}, mustExist: true}
+	change := rateChange{Config: Config{typ, rate, interval, 0}, call: ofUpdateRate, mustExist: true}
 	return l.setRate(ctx, change, opts)
 }
 

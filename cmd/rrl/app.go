@@ -107,18 +107,18 @@ func (a *app) explain(err error) error {
 		return fmt.Errorf("%w; run 'rrl help' for usage", err)
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%w; for a cluster use --redis redis+cluster://HOST:PORT", err)
-	case errors.Is(err, rratelimiter.ErrNotInitialized):
-		return fmt.Errorf("%w; rrl list shows the limiters, rrl set NAME RATE INTERVAL sets a rate", err)
-	case errors.Is(err, rratelimiter.ErrInvalidArgument):
+	case errors.Is(err, rratelimiter.ErrNotInitialized), errors.Is(err, rratelimiter.ErrInvalidArgument):
 		return errors.New(typedAs.Replace(err.Error()))
 	}
 	return err
 }
 
-// typedAs replaces arguments of the library by the flags and arguments that set them.
+// typedAs replaces arguments and methods of the library by the flags, arguments and commands for them.
 var typedAs = strings.NewReplacer(": keepAlive is ", ": --keep-alive is ", ": lease is ", ": --lease is ",
 	" of New: id is ", ": --id is ", " of Reservation: id is ", ": ID is ",
-	" of Reservation: the ID of the Client is ", ": --id is ")
+	" of Reservation: the ID of the Client is ", ": --id is ",
+	": set one by WithRate, TrySetRate or rrl set",
+	"; rrl list shows the limiters, rrl set NAME RATE INTERVAL sets a rate")
 
 // mapped returns the name of the hash of a limiter.
 func (a *app) mapped(name string) string { return a.prefix + name }

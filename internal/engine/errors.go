@@ -177,9 +177,9 @@ func Exceeds(permits, rate int64) error {
 	}
 }
 
-// notInitialized returns the error for a limiter without a rate.
+// notInitialized returns the error for a limiter without a rate, which names the cure.
 func notInitialized(also ...error) error {
-	return &Error{kind: ErrNotInitialized, wraps: also}
+	return &Error{kind: ErrNotInitialized, detail: ": set one by WithRate, TrySetRate or rrl set", wraps: also}
 }
 
 // badField returns the error for a hash field that holds value, quoted.

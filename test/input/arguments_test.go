@@ -103,6 +103,58 @@ func sameErrors(errs ...error) error {
 	return errs[0]
 }
 
+// An option that a call would ignore is refused: each RateOption with each call.
+func TestOptionsThatACallIgnoresAreRefused(t *testing.T) {
+	options := map[string]rratelimiter.RateOption{
+		"WithKeepAlive": rratelimiter.WithKeepAlive(time.Hour),
+		"WithKeepState": rratelimiter.WithKeepState(),
+		"WithKeepRate":  rratelimiter.WithKeepRate(),
+	}
+	type call func(context.Context, *Limiter, ...rratelimiter.RateOption) error
+	calls := map[string]call{
+		"TrySetRate": func(ctx context.Context, l *Limiter, opts ...rratelimiter.RateOption) error {
+			return ErrOf(l.TrySetRate(ctx, Overall, 5, time.Second, opts...))
+		},
+		"SetRate": func(ctx context.Context, l *Limiter, opts ...rratelimiter.RateOption) error {
+			return l.SetRate(ctx, Overall, 5, time.Second, opts...)
+		},
+		"UpdateRate": func(ctx context.Context, l *Limiter, opts ...rratelimiter.RateOption) error {
+			return ErrOf(l.UpdateRate(ctx, Overall, 5, time.Second, opts...))
+		},
+		"Keyed": func(ctx context.Context, l *Limiter, opts ...rratelimiter.RateOption) error {
+			return ErrOf(l.Client.Keyed(l.Name(), 5, time.Second, opts...).Allow(ctx, "key", 1))
+		},
+		"WithRate": func(ctx context.Context, l *Limiter, opts ...rratelimiter.RateOption) error {
+			return ErrOf(l.RateLimiter.WithRate(5, time.Second, opts...).Allow(ctx, 1))
+		},
+	}
+	bounds := map[string]string{
+		"TrySetRate WithKeepState": "SetRate or UpdateRate", "Keyed WithKeepState": "SetRate or UpdateRate",
+		"WithRate WithKeepState": "SetRate or UpdateRate", "TrySetRate WithKeepRate": "Keyed or WithRate",
+		"SetRate WithKeepRate": "Keyed or WithRate", "UpdateRate WithKeepRate": "Keyed or WithRate",
+	}
+	for of, ask := range calls {
+		for option, opt := range options {
+			t.Run(of+" "+option, func(t *testing.T) {
+				m := redistest.Mini(t)
+				b := NewBench(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
+				l := b.NewLimiter(Overall, 10, time.Second)
+				before, err := m.Dump(), ask(t.Context(), l, opt)
+				bound, refused := bounds[of+" "+option]
+				if !refused {
+					NoError(t, err)
+					return
+				}
+				WantErr(t, err, rratelimiter.ErrInvalidArgument, strconv.Quote(l.Name()),
+					option+" is given to "+of+", must be given to "+bound)
+				if after := m.Dump(); after != before {
+					t.Errorf("written:\n%s\nbefore:\n%s", after, before)
+				}
+			})
+		}
+	}
+}
+
 func TestMethodsAreAll(t *testing.T) {
 	// These never call Redis.
 	local := []string{"Name", "String", "Validate", "WithFallback", "WithLease", "WithRate"}
@@ -239,7 +291,8 @@ func TestWhereNoRateIsSetCallsSaySo(t *testing.T) {
 			if !errors.Is(err, rratelimiter.ErrNotInitialized) {
 				b.Errorf("%s: %v, want ErrNotInitialized", name, err)
 			}
-			WantText(b, err, fmt.Sprintf("rratelimiter: no rate is set for %q", l.Name()))
+			WantText(b, err, fmt.Sprintf("rratelimiter: no rate is set for %q", l.Name()),
+				"WithRate", "TrySetRate", "rrl set")
 		}
 		b.Want(l.Release(ctx, 0)) // does nothing, as in Java
 		ok, err := l.UpdateRate(ctx, Overall, 5, time.Second)
