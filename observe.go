@@ -53,6 +53,12 @@ type Observation struct {
 	// that a limiter keeps (WithKeepRate) a rate or interval other than the one given in
 	// the program. Only calls that return numbers, such as Allow, can tell.
 	OtherRate bool
+
+	// RateReplaced reports that this call has replaced another rate, interval or keep alive
+	// by the one given in the program (Keyed, WithRate). After a deploy that changes a rate,
+	// each limiter has it once for each change; if it goes on, programs with different rates
+	// share a name. In a batch, one call has it. The taking of a lease (WithLease) is no call.
+	RateReplaced bool
 }
 
 // WithObserver makes the Client call o.Observe after each call that takes permits
@@ -68,6 +74,7 @@ func observation(
 	o := Observation{
 		Permits: wanted.Permits, Result: Result{Name: l.Name()}, Err: err, Start: start,
 		Took: time.Since(start), Queued: v.Queued, Batch: v.Batch, Drift: v.Drift,
+		RateReplaced: v.Replaced,
 	}
 	if l.givenRate != nil {
 		o.Policy, o.OtherRate = l.givenRate.name, err == nil && l.givenRate.differs(v)
@@ -106,6 +113,7 @@ func (g *Group) observation(
 	}
 	for i, v := range results {
 		o.Drift += v.Drift
+		o.RateReplaced = o.RateReplaced || v.Replaced
 		o.OtherRate = o.OtherRate || err == nil && g.members[i].givenRate.differs(v)
 		o.Queued = max(o.Queued, v.Queued)
 		if v.Degraded {

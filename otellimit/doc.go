@@ -13,6 +13,7 @@
 //	rratelimiter.degraded_requests      counter        {request}  policy
 //	rratelimiter.healed_drift           counter        {permit}   policy
 //	rratelimiter.limits_with_other_rate counter        {limit}    policy
+//	rratelimiter.replaced_rates         counter        {rate}     policy
 //	rratelimiter.queued_requests        updowncounter  {request}
 //	rratelimiter.degraded_clients       updowncounter  {client}
 //	rratelimiter.unbooked_permits       updowncounter  {permit}

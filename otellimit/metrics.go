@@ -17,6 +17,7 @@ type instruments struct {
 	degraded    metric.Int64Counter
 	healedDrift metric.Int64Counter
 	otherRate   metric.Int64Counter
+	replaced    metric.Int64Counter
 
 	locks lockInstruments
 
@@ -88,6 +89,8 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 			"Permits, too many or too few, by which wrong values in Redis were corrected."),
 		otherRate: b.counter("rratelimiter.limits_with_other_rate", "{limit}",
 			"Limits of the program that found a limiter with another rate or interval, and keep it."),
+		replaced: b.counter("rratelimiter.replaced_rates", "{rate}",
+			"Rates in Redis that were replaced by another one of the program."),
 		locks: newLockInstruments(b),
 		queued: b.state("rratelimiter.queued_requests", "{request}",
 			"Requests that wait for permits now."),

@@ -79,6 +79,9 @@ func (o *Observer) Observe(ctx context.Context, seen rratelimiter.Observation) {
 	if seen.OtherRate {
 		o.otherRate.Add(ctx, 1, policy.add...)
 	}
+	if seen.RateReplaced {
+		o.replaced.Add(ctx, 1, policy.add...)
+	}
 }
 
 // policyOf returns the policy of a limiter: that of its Keyed, or that of WithPolicy for its name.

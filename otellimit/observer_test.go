@@ -37,6 +37,8 @@ func TestMetrics(t *testing.T) {
 		{Permits: 2, Result: numbers{Allowed: true, Degraded: true}},
 		{Policy: "a", Permits: 1, Result: numbers{Degraded: true}, Drift: -3},
 		{Policy: "a", Permits: 1, Result: numbers{}, Drift: 4, OtherRate: true},
+		{Policy: "a", Permits: 1, Result: numbers{}, RateReplaced: true},
+		{Policy: "caf\xe9", Permits: 1, Result: numbers{}, RateReplaced: true},
 	} {
 		r.Observe(t.Context(), o)
 	}
@@ -48,11 +50,14 @@ func TestMetrics(t *testing.T) {
 		rratelimiter.near_limit_requests{policy=user} 1
 		rratelimiter.permits{policy=user} 9
 		rratelimiter.permits{} 2
+		rratelimiter.replaced_rates{policy=a} 1
+		rratelimiter.replaced_rates{policy=caf�} 1
 		rratelimiter.request.batch_size{policy=user} 4 of 8
 		rratelimiter.request.duration{policy=user,result=granted} 3 of 0.5
 		rratelimiter.request.time_in_queue{policy=user,result=canceled} 1 of 1
 		rratelimiter.request.time_in_queue{policy=user,result=granted} 1 of 1.5
-		rratelimiter.requests{policy=a,result=refused} 2
+		rratelimiter.requests{policy=a,result=refused} 3
+		rratelimiter.requests{policy=caf�,result=refused} 1
 		rratelimiter.requests{policy=user,result=canceled} 1
 		rratelimiter.requests{policy=user,result=granted} 3
 		rratelimiter.requests{policy=user,result=refused} 1
@@ -158,7 +163,7 @@ func TestInstruments(t *testing.T) {
 	units := map[string]string{
 		"rratelimiter.request.time_in_queue": "s", "rratelimiter.request.duration": "s",
 		"rratelimiter.permits": "{permit}", "rratelimiter.healed_drift": "{permit}",
-		"rratelimiter.limits_with_other_rate": "{limit}",
+		"rratelimiter.limits_with_other_rate": "{limit}", "rratelimiter.replaced_rates": "{rate}",
 	}
 	for name, bounds := range map[string]string{
 		"rratelimiter.request.time_in_queue": "[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 " +
@@ -190,6 +195,7 @@ func TestInstruments(t *testing.T) {
 var everything = observation{
 	Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 1},
 	Took: time.Second, Queued: time.Second, Batch: 1, Drift: 1, OtherRate: true,
+	RateReplaced: true,
 }
 
 // The number of time series is bounded, whatever the number of policies.

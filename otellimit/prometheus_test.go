@@ -124,8 +124,8 @@ func TestGrafanaDashboardHasAllMetrics(t *testing.T) {
 			t.Errorf("%s is on no panel", name)
 		}
 	}
-	if len(used) != 15 {
-		t.Errorf("%d metrics on the dashboard, want all 15", len(used))
+	if len(used) != 16 {
+		t.Errorf("%d metrics on the dashboard, want all 16", len(used))
 	}
 }
 

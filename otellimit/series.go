@@ -2,6 +2,7 @@ package otellimit
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -48,7 +49,8 @@ func newAttributes(all ...attribute.KeyValue) attributes {
 func newSeries(policy string) *series {
 	var all []attribute.KeyValue
 	if policy != "" {
-		all = append(all, policyKey.String(policy))
+		// Exporters refuse all metrics if one has bytes that are not UTF-8.
+		all = append(all, policyKey.String(strings.ToValidUTF8(policy, "\uFFFD")))
 	}
 	s := &series{attributes: newAttributes(all...)}
 	for r := range results {

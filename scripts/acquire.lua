@@ -15,7 +15,7 @@
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, all requests behind it are refused
--- Reply:     if no caller asks for numbers, and the value was right: 0 when all are granted; for a single
+-- Reply:     if no caller asks for numbers, the value was right, and no rate is replaced: 0 when all are granted; for a single
 --            request that is refused, without ARGV[14], the us until its permits are there. In all other
 --            cases parts/numbers.lua, with two answers for each run
 --
@@ -80,7 +80,9 @@ else
 end
 
 local reply
-if not asked and l.drift == 0 then
+local writes = not idle or withdraws or resent
+l.replaces = l.replaces and writes
+if not asked and l.drift == 0 and not l.replaces then
   if not answers then
     reply = 0
   elseif lone and not share and answers[2] and answers[2] > 0 then
@@ -91,7 +93,7 @@ if not reply then
   -- include parts/numbers.lua
   reply = numbers(l, asked, again, answers, taken, r.stamp)
 end
-if idle and not (withdraws or resent) then
+if not writes then
   return reply
 end
 

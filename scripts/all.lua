@@ -5,10 +5,10 @@
 --            given rate. Those of the next ones stand in the same order from ARGV[15] on; KEYS go on as well
 -- ARGV[7], ARGV[8], ARGV[12]  of all limiters, as in acquire.lua
 -- ARGV[14]   the session that this Client uses for calls to a single limiter
--- Reply:     0 if all is granted, no caller asks for numbers and each value was right. Otherwise the numbers
---            of each limiter, the last limiter first, as acquire.lua gives them for a single request. The
---            call was granted if every limiter has granted; if one says that the call must be sent again,
---            nothing was granted
+-- Reply:     0 if all is granted, no caller asks for numbers, each value was right and no rate is replaced.
+--            Otherwise the numbers of each limiter, the last limiter first, as acquire.lua gives them for a
+--            single request. The call was granted if every limiter has granted; if one says that the call
+--            must be sent again, nothing was granted
 --
 -- ARGV[2] is the session of this call alone (sessions in groupcall.go): parts/rebuild.lua. The hash of each
 -- limiter has it: a limiter may expire or be deleted before a copy of the call comes, and the hashes of the
@@ -106,7 +106,7 @@ for i = 1, #members do
   setStamp(l, l.request)
   l.fits, l.wait, again = fits(l, l.request, l.held, asked)
   grants, never, waits = grants and l.fits, never or l.wait == -1, waits or again
-  right = right and l.drift == 0
+  right = right and l.drift == 0 and not l.replaces
   if l.held then -- carried out before: granted by every limiter that still has the session, or by none
     before = before ~= false and l.held >= l.request.all
   end
@@ -120,6 +120,7 @@ end
 local replies = {}
 for i = #members, 1, -1 do
   local l, taken, again = members[i], 0, waits -- a call that is to be sent again leaves no note
+  l.replaces = l.replaces and (not never or resent)
   if before ~= nil then
     l.fits, l.wait, again, l.held = before, before and 0 or math.max(1, l.wait), false, l.held or 0
   elseif grants and not waits and not l.free then

@@ -297,7 +297,7 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 			v, e = s.result(w.Permits)
 		}
 		if v.Batch = size; i == 0 {
-			v.Drift = reply.drift
+			v.Drift, w.replaced = reply.drift, w.replaced || reply.replaced
 		}
 		outcome.add(w, v, e)
 		b.dismiss(w, v, e, outcome.refused)

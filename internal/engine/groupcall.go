@@ -218,12 +218,17 @@ func (call *groupCall) end(left bool) {
 // send sends the call until it is decided.
 func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 	const changes = 3 // as in Limiter.run
+	replaced := false // a rate, of a member, by any reply
 	for mistaken, sent := 0, 1; ; sent++ {
 		reply, ambiguous, err := call.once(ctx)
 		call.ambiguous = call.ambiguous || ambiguous
 		switch {
 		case err == nil:
 			results, again, err := call.read(reply)
+			for i := range results {
+				replaced = replaced || results[i].Replaced
+				results[i].Replaced = replaced
+			}
 			if err != nil || !again {
 				return results, err
 			}
@@ -363,7 +368,7 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 		}
 		again = again || a.again
 		results[i] = newSplit(a, one).next()
-		results[i].Drift = a.drift
+		results[i].Drift, results[i].Replaced = a.drift, a.replaced
 		if call.reserved != nil {
 			results[i].Records = call.reserved[i]
 		}

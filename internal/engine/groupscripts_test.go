@@ -43,7 +43,7 @@ func TestAGroupsCallThatComesAgain(t *testing.T) {
 		return reply
 	}
 	const each = replyJudged + 2
-	if first := run(); first[replyAgain] != 1 {
+	if first := run(); first[replyFlags] != 1 {
 		t.Fatalf("%v; want it to be sent again", first)
 	}
 	if second := run(); second[replyJudged] != 1 || second[each+replyJudged] != 1 {

@@ -138,6 +138,7 @@ func (d *leased) ask(ctx context.Context, g *Group) *lease {
 		return nil
 	}
 	s.result = results[0]
+	s.result.Replaced = false // all callers of the lease get this result
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left, d.said = s.result.Left, time.Now()

@@ -123,7 +123,7 @@ func (qs *queues) newWaiter(ctx context.Context, wanted Want) *waiter {
 	if !ok {
 		w = &waiter{ready: make(chan struct{}, 1)}
 	}
-	w.ctx, w.Want = ctx, wanted
+	w.ctx, w.Want, w.replaced = ctx, wanted, false
 	w.canLeave = ctx.Done() != nil || w.Timed() || w.Budget > 0
 	if w.bounded = w.Timed() || w.Budget > 0; !w.bounded && w.canLeave {
 		_, w.bounded = ctx.Deadline()

@@ -145,7 +145,7 @@ func (rs *refusals) note(l *Limiter, wanted Want, v Result, asked time.Duration)
 	if v.Again || v.Wait <= 0 {
 		return
 	}
-	v.Batch, v.Drift, v.Queued = 0, 0, 0 // those of this call
+	v.Batch, v.Drift, v.Queued, v.Replaced = 0, 0, 0, false // those of this call
 	s := &toldRefusal{permits: wanted.Permits, given: l.givenText(), result: v, told: rs.now()}
 	s.until = asked + min(v.RetryAfter(), rs.longest)
 	s.askAt.Store(int64(s.told + askAgainAfter))

@@ -22,6 +22,7 @@ type Result struct {
 	Records  string        // those of a reservation, of a member of a Group
 	Degraded bool          // Redis has not decided
 	Drift    int64         // permits by which the value was wrong; this call has corrected it
+	Replaced bool          // the given rate has replaced another rate, interval or keep alive
 	Batch    int           // callers that the request judged
 	Queued   time.Duration // the wait for permits
 }
@@ -45,6 +46,7 @@ func Granted(results []Result) bool {
 // An acquireReply is the reply of acquire.lua or peek.lua.
 type acquireReply struct {
 	again           bool  // nothing was judged: send the request again
+	replaced        bool  // the given rate has replaced another
 	rate            int64 // 0 if the script did not say, as below
 	left            int64 // remaining permits, may be negative
 	reset           int64 // ms until all permits are back, without this grant
@@ -59,7 +61,7 @@ type acquireReply struct {
 
 // The positions of the numbers in a reply that is a table (parts/numbers.lua).
 const (
-	replyAgain = iota
+	replyFlags = iota
 	replyRate
 	replyLeft
 	replyReset
@@ -67,6 +69,12 @@ const (
 	replyInterval
 	replyDrift
 	replyJudged
+)
+
+// The flags of a reply.
+const (
+	flagAgain    = 1
+	flagReplaced = 2
 )
 
 // newAcquireReply names the numbers of a reply to a request of some runs. A brief
@@ -81,7 +89,8 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 		return acquireReply{}, nil
 	}
 	a := acquireReply{
-		again: reply.At(replyAgain) != 0, rate: reply.At(replyRate), left: reply.At(replyLeft),
+		again: reply.At(replyFlags)&flagAgain != 0, replaced: reply.At(replyFlags)&flagReplaced != 0,
+		rate: reply.At(replyRate), left: reply.At(replyLeft),
 		reset: reply.At(replyReset), resetAfterGrant: reply.At(replyResetAfterGrant),
 		interval: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
 	}

@@ -120,7 +120,7 @@ func (req *request) isRelease() bool { return req.script == releaseScript }
 // send sends the request until all of it is done, because one call of Redis
 // handles a bounded number of records. The reply is that of an acquire.
 func (req *request) send(ctx context.Context) (acquireReply, error) {
-	began := time.Now()
+	began, replaced := time.Now(), false
 	for sent := 1; ; sent++ {
 		reply, ambiguous, err := req.limiter.run(ctx, req.next())
 		req.ambiguous = req.ambiguous || ambiguous
@@ -131,6 +131,8 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 		} else if !done {
 			judged, err = newAcquireReply(reply, len(req.runs))
 			done = !judged.again
+			replaced = replaced || judged.replaced
+			judged.replaced = replaced
 		}
 		if !done {
 			if err = ctx.Err(); err == nil {

@@ -131,10 +131,11 @@ func (call *groupCall) readSettled(reply redisx.Reply) (results []Result, again 
 			return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(numbers))
 		}
 		n := redisx.ReplyOf(numbers[:replyJudged])
-		again = again || n.At(replyAgain) != 0
+		again = again || n.At(replyFlags)&flagAgain != 0
 		results[i] = Result{
 			OK: true, Limit: n.At(replyRate), Left: n.At(replyLeft), Every: n.At(replyInterval),
 			Reset: n.At(replyResetAfterGrant), Drift: n.At(replyDrift),
+			Replaced: n.At(replyFlags)&flagReplaced != 0,
 		}
 	}
 	return results, again, nil

@@ -80,6 +80,8 @@ type waiter struct {
 	// inLineSince is when it first stood in line, if the Engine is observed. It
 	// belongs to the caller once the waiter has left.
 	inLineSince time.Time
+	// replaced says that a request which judged the waiter first has replaced a rate.
+	replaced bool
 	// ticket marks the waiter as standing in for a Group call; nil for all
 	// others.
 	ticket *ticket
@@ -135,7 +137,7 @@ func (w *waiter) queued() time.Duration {
 // finish sends to ready.
 func (w *waiter) finish(v Result, err error) {
 	w.remove()
-	v.Queued = w.queued()
+	v.Queued, v.Replaced = w.queued(), w.replaced
 	w.state, w.outcome, w.err = answered, v, err
 }
 

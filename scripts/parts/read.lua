@@ -25,6 +25,7 @@
 --   known           the session has seen this rate
 --   set             rate, interval and keep are those of the given rate, and are to be written
 --   endless         with them the hash loses its time to live: it has that of a keep alive, or of no rate
+--   replaces        the limiter has another rate, interval or keep alive, which these are to replace
 --   stored          what the value string says, nil if that is no integer
 --   value           the permits that are left; negative while more than the rate is outstanding
 --   expired         records of this time and older do not count any more
@@ -54,7 +55,7 @@ local function readHash(l, f, kind, given)
     local r, i, k = string.match(given, '^(%d+) (%d+) (%d+) ')
     if not there or f[1] ~= r or f[2] ~= i or (f[4] or '0') ~= k then
       if there then
-        was, lasted = tonumber(f[1]), tonumber(f[2]) or 0
+        l.replaces, was, lasted = true, tonumber(f[1]), tonumber(f[2]) or 0
       end
       l.set, l.endless = true, k == '0' and (not there or (tonumber(f[4] or 0) or 0) > 0)
       f[1], f[2], f[3], f[4] = r, i, there and f[3] or '0', k
