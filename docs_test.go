@@ -1,11 +1,13 @@
 package rratelimiter_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -185,6 +187,29 @@ func TestFigures(t *testing.T) {
 				t.Errorf("README.md: %s, %s: %s, docs/benchmarks.md has %s",
 					what, contestant, figure, row[where.column])
 			}
+		}
+	}
+}
+
+// The pages agree on the memory of one user, which is that of the last make bench.
+func TestMemoryOfAUser(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "docs/benchmarks.md"), "\n### What users leave\n")
+	row := tableRow(section, "this library")
+	if len(row) < 4 {
+		t.Fatalf("docs/benchmarks.md: %q", row)
+	}
+	measured, err := strconv.Atoi(row[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tens = 10
+	want := fmt.Sprintf("%d bytes", (measured+tens/2)/tens*tens)
+	for page, row := range map[string]string{
+		"README.md": "memory in Redis per user", "docs/users.md": "1", "docs/operations.md": "a limiter in Redis",
+	} {
+		cells := tableRow(read(t, page), row)
+		if len(cells) < 2 || !strings.HasPrefix(strings.TrimPrefix(cells[1], "["), want) {
+			t.Errorf("%s, %s: %q, want %s", page, row, cells, want)
 		}
 	}
 }

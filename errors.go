@@ -24,6 +24,10 @@ var (
 	// written; Redis was asked only where it alone knows the slots of a name.
 	ErrInvalidArgument = limit.ErrInvalidArgument
 
+	// ErrMisconfigured: the limiter was made with an argument out of its bounds, so every
+	// call fails, even with valid arguments. It is also an ErrInvalidArgument (Validate).
+	ErrMisconfigured = limit.ErrMisconfigured
+
 	// ErrBadState: the data under the limiter's keys in Redis is not a limiter's: a key
 	// of the wrong type, or a field that is not an integer. Nothing was written. SetRate
 	// repairs a field, Delete removes everything.

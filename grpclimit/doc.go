@@ -9,11 +9,11 @@
 //
 // The status depends on the result of the limiter:
 //
-//	refused                RESOURCE_EXHAUSTED, RetryInfo, QuotaFailure, pushback
-//	ErrPermitsExceedRate   RESOURCE_EXHAUSTED, QuotaFailure, pushback -1: do not retry
-//	ErrInvalidArgument     INVALID_ARGUMENT: the limiter does not take the key
-//	the call has ended     CANCELED or DEADLINE_EXCEEDED
-//	any other error        UNAVAILABLE, or the call goes on (WithFailOpen)
+//	refused                      RESOURCE_EXHAUSTED, RetryInfo, QuotaFailure, pushback
+//	limit.ErrPermitsExceedRate   RESOURCE_EXHAUSTED, QuotaFailure, pushback -1: do not retry
+//	limit.ErrInvalidArgument     INVALID_ARGUMENT: the limiter does not take the key
+//	the call has ended           CANCELED or DEADLINE_EXCEEDED
+//	any other error              UNAVAILABLE, or the call goes on (WithFailOpen)
 //
 // The messages are fixed. They contain no text of an error and no name or key of a limiter;
 // [WithHook] gives both to the server.

@@ -23,8 +23,8 @@ func ByMethod(_ context.Context, fullMethod string) (string, error) { return ful
 
 // ByPeer is a Key that gives each address of a peer a limit, for servers. The key is an IPv4 address,
 // such as "192.0.2.1", or a /64 of IPv6, such as "2001:db8::/64", because one peer has all addresses
-// of a /64. For another transport it is the text of the address; if that is empty, the error is an
-// ErrInvalidArgument.
+// of a /64. For another transport it is the text of the address; if that is empty, the error is a
+// limit.ErrInvalidArgument.
 //
 // Behind a proxy the peer is the proxy. Metadata such as x-forwarded-for is not read, because any
 // client can send it.
@@ -44,8 +44,8 @@ func ByPeer(ctx context.Context, _ string) (string, error) {
 }
 
 // ByMetadata returns a Key that gives each value of the metadata called name a limit, for servers.
-// Without a value, or with several, of which the handler might use another, the error is an
-// ErrInvalidArgument.
+// Without a value, or with several, of which the handler might use another, the error is a
+// limit.ErrInvalidArgument.
 //
 // The client chooses the value, and may change it with each call. Put the interceptor behind one
 // that checks the value.

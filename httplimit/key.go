@@ -18,7 +18,7 @@ import (
 //
 // A key that a visitor writes may be long, and may look like the key of another visitor; ByHeader
 // hashes the value for that reason. A Keyed refuses keys with braces, and all limiters in Redis
-// refuse keys that are too long, with an ErrInvalidArgument.
+// refuse keys that are too long, with a limit.ErrInvalidArgument.
 type KeyFunc func(*http.Request) (string, error)
 
 // The errors of this package, besides limit.ErrInvalidArgument. Test with errors.Is:

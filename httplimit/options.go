@@ -14,8 +14,8 @@ const defaultTimeout = 100 * time.Millisecond
 type Option func(*Middleware) error
 
 // A CostFunc returns how many permits a request costs. A request is passed on without asking the
-// limiter if it costs 0 or the error is ErrNoLimit. A cost below 0 is refused like an
-// ErrInvalidArgument, with 400. Other errors are treated like those of a KeyFunc.
+// limiter if it costs 0 or the error is ErrNoLimit. A cost below 0 is refused like a
+// limit.ErrInvalidArgument, with 400. Other errors are treated like those of a KeyFunc.
 type CostFunc func(*http.Request) (int64, error)
 
 // of returns the cost of r: 1 if the function is nil.

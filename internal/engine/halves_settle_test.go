@@ -168,7 +168,8 @@ func (h *halves) settlesAlike(whole, second, first string, states []*keysState) 
 	}
 	h.then = second
 	got, _ = h.run([]string{whole, second}, states...)
-	says := got[0].reply == "0 <nil>" && strings.HasPrefix(got[1].reply, "[0 ")
+	again := !strings.HasPrefix(got[1].reply, "[0 ") && !strings.HasPrefix(got[1].reply, "[2 ") // replyFlags
+	says := got[0].reply == "0 <nil>" && !again
 	return says && got[0].keys == got[1].keys, true
 }
 

@@ -47,7 +47,7 @@ func belowOne(r *run) {
 	r.has(l, 10)
 }
 
-// A number beyond what the limiter can count may also be an ErrInvalidArgument.
+// A number beyond what the limiter can count may also be a limit.ErrInvalidArgument.
 func aboveRate(r *run) {
 	l := r.limiter(10)
 	for _, n := range []int64{11, 1000} {
