@@ -53,8 +53,10 @@ func (l *RateLimiter) String() string { return fmt.Sprintf("rate limiter %q", l.
 //
 // When the rate is replaced, permits that are out stay counted. A PerClient limiter stays
 // PerClient. While old and new processes run side by side, each sets its own rate: if their
-// intervals are equal, no interval has more permits than the larger rate. A SetRate lasts
-// until the next acquire. With WithKeepRate, acquires leave an existing rate alone.
+// intervals are equal, no interval has more permits than the larger rate. So after a deploy that
+// lowers the rate, new processes may refuse every call until an interval after the last old process
+// has stopped (docs/rates.md). A SetRate lasts until the next acquire. With WithKeepRate, acquires
+// leave an existing rate alone.
 //
 // Peek returns the numbers that an acquire would find, and Release does nothing if no rate is
 // set. All other methods are those of a RateLimiter without a rate.

@@ -34,6 +34,29 @@ func ExampleByAddressVia() {
 	// Output: 2001:db8:1:2::/64 <nil>
 }
 
+func ExampleNew_shared() {
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+
+	// All requests share 1 a minute.
+	all := client.RateLimiter("report").WithRate(1, time.Minute)
+	m, err := httplimit.New(limit.Shared(all), httplimit.Constant("all"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	report := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "made") }))
+	for range 2 {
+		w := httptest.NewRecorder()
+		report.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 429
+}
+
 func ExampleFirstOf() {
 	// Visitors without an API key share the limit of their address.
 	key, err := httplimit.FirstOf(httplimit.ByHeader("X-Api-Key"), httplimit.ByAddress())

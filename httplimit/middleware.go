@@ -67,7 +67,10 @@ type Decision struct {
 }
 
 // New returns a Middleware that takes the permits for each request from the limit in keyed that key
-// selects. limit.Shared makes a Keyed of a single Limiter.
+// selects. For one limit of all requests, make a Keyed of its Limiter by limit.Shared:
+//
+//	all := client.RateLimiter("search").WithRate(100, time.Second)
+//	m, err := httplimit.New(limit.Shared(all), httplimit.Constant("all"))
 //
 // The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, an argument of an option is
 // out of its bounds, or keyed cannot reserve what WithSettle or WithActual asks for; or that of keyed, if

@@ -74,6 +74,37 @@ func TestWithRateReplacesTheRate(t *testing.T) {
 	})
 }
 
+// After a deploy that lowers the rate, new processes are refused while old ones take more than the new rate, and
+// for an interval after these have stopped.
+func TestALowerRateIsRefusedUntilOldProcessesStop(t *testing.T) {
+	InBubble(t, 10, time.Minute, func(l *Limiter) {
+		before := l.Client.RateLimiter(l.Name()).WithRate(10, time.Minute)
+		after := l.NewClient().RateLimiter(l.Name()).WithRate(5, time.Minute)
+		takes := func(l *Limiter, of *rratelimiter.RateLimiter) bool {
+			ok, err := of.TryAcquire(l.Context(), 1, 0)
+			l.Want(err)
+			return ok
+		}
+		const step, deployed, stopped = 6 * time.Second, 10, 40
+		for i := range stopped { // one in 6 s, as much as the old rate
+			if !takes(l, before) {
+				t.Fatal("an old process is refused")
+			}
+			if i >= deployed && takes(l, after) {
+				t.Fatal("a new process is granted while old ones take everything")
+			}
+			l.Sleep(step)
+		}
+		waited := time.Duration(0)
+		for ; !takes(l, after); waited += step {
+			l.Sleep(step)
+		}
+		if waited == 0 || waited > time.Minute {
+			t.Errorf("the new process is refused for %v, want at most an interval", waited)
+		}
+	})
+}
+
 // With WithKeepRate a rate that is set stays, and one that is gone is set again.
 func TestWithRateKeepsTheRate(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
