@@ -16,8 +16,9 @@ const place = "httplimit"
 
 // Settle reports how many permits a request used, 0 or more: in a handler behind a Middleware with
 // WithSettle, or, with the context of its Request, for a response of a Pacer with WithReserve. For a
-// limit.Shared Group there is one amount for each limiter, or one for all (Group.Reserve). If less was used than the estimate, the
-// rest comes back; if more was used, the difference is charged (limit.Reservation).
+// limit.Shared Group there is one amount for each limiter, or one for all (Group.Reserve). If less was
+// used than the estimate, the rest comes back; if more was used, the difference is charged
+// (limit.Reservation).
 //
 // If several Middlewares with WithSettle are around the handler, Settle settles the reservation of each.
 // It takes effect once: a second Settle changes nothing and returns nil. If the first one failed, it tries
@@ -65,9 +66,9 @@ type Response struct {
 // and Admit are as for WithSettle.
 //
 // If the handler panics, what it was about to send is unknown, so nothing comes back: the estimate
-// counts, or actual if it is more; with a Group, the estimates. The handler gets a ResponseWriter that counts, and implements
-// http.Flusher, http.Hijacker, io.ReaderFrom and Unwrap. The response of a short handler may wait for the
-// settlement, up to WithTimeout.
+// counts, or actual if it is more; with a Group, the estimates. The handler gets a ResponseWriter that
+// counts, and implements http.Flusher, http.Hijacker, io.ReaderFrom and Unwrap. The response of a short
+// handler may wait for the settlement, up to WithTimeout.
 func WithActual(actual func(*http.Request, Response) int64) Option {
 	return option(actual != nil, nilArgument("WithActual", "actual"),
 		func(m *Middleware) { m.actual = actual })

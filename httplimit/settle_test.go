@@ -183,13 +183,16 @@ func TestPanicsGiveNothingBack(t *testing.T) {
 // grouped gives the Results of an account the form of a Group's.
 type grouped struct{ *account }
 
-func (g grouped) TryReserve(ctx context.Context, key string, n int64) (*limit.Reservation, limit.Result, error) {
+func (g grouped) TryReserve(
+	ctx context.Context, key string, n int64,
+) (*limit.Reservation, limit.Result, error) {
 	r, result, err := g.account.TryReserve(ctx, key, n)
 	result.Each = []limit.Result{result}
 	return r, result, err
 }
 
-// After a panic the estimates of a Group count. The middleware does not know them: each is a multiple of the cost.
+// After a panic the estimates of a Group count. The middleware does not know them: each is a multiple of the
+// cost.
 func TestAPanicKeepsTheEstimatesOfAGroup(t *testing.T) {
 	l := &account{Left: 6000}
 	m := newMiddleware(t, grouped{l}, all, estimated(10), httplimit.WithActual(

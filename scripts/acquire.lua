@@ -15,9 +15,9 @@
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, all requests behind it are refused
--- Reply:     if no caller asks for numbers, the value was right, and no rate is replaced: 0 when all are granted; for a single
---            request that is refused, without ARGV[14], the us until its permits are there. In all other
---            cases parts/numbers.lua, with two answers for each run
+-- Reply:     if no caller asks for numbers, the value was right, and no rate is replaced: 0 when all are
+--            granted; for a single request that is refused, without ARGV[14], the us until its permits are
+--            there. In all other cases parts/numbers.lua, with two answers for each run
 --
 -- The first half (parts/common_case.lua and first_call.lua) decides most calls and ends the script. The
 -- second half is the general case: read (reads and checks) - withdraw (takes back) - judge - take (session,

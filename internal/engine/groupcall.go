@@ -90,6 +90,7 @@ type groupCall struct {
 	number     int64
 	start      time.Time
 	ambiguous  bool // it may have been carried out without a reply
+	replaced   bool // a reply said that it has replaced a rate
 
 	lastFailure atomic.Pointer[error] // of Redis or the network
 
@@ -218,17 +219,12 @@ func (call *groupCall) end(left bool) {
 // send sends the call until it is decided.
 func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 	const changes = 3 // as in Limiter.run
-	replaced := false // a rate, of a member, by any reply
 	for mistaken, sent := 0, 1; ; sent++ {
 		reply, ambiguous, err := call.once(ctx)
 		call.ambiguous = call.ambiguous || ambiguous
 		switch {
 		case err == nil:
 			results, again, err := call.read(reply)
-			for i := range results {
-				replaced = replaced || results[i].Replaced
-				results[i].Replaced = replaced
-			}
 			if err != nil || !again {
 				return results, err
 			}
@@ -368,7 +364,8 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 		}
 		again = again || a.again
 		results[i] = newSplit(a, one).next()
-		results[i].Drift, results[i].Replaced = a.drift, a.replaced
+		call.replaced = call.replaced || a.replaced
+		results[i].Drift, results[i].Replaced = a.drift, call.replaced
 		if call.reserved != nil {
 			results[i].Records = call.reserved[i]
 		}

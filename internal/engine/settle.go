@@ -132,10 +132,11 @@ func (call *groupCall) readSettled(reply redisx.Reply) (results []Result, again 
 		}
 		n := redisx.ReplyOf(numbers[:replyJudged])
 		again = again || n.At(replyFlags)&flagAgain != 0
+		call.replaced = call.replaced || n.At(replyFlags)&flagReplaced != 0
 		results[i] = Result{
 			OK: true, Limit: n.At(replyRate), Left: n.At(replyLeft), Every: n.At(replyInterval),
 			Reset: n.At(replyResetAfterGrant), Drift: n.At(replyDrift),
-			Replaced: n.At(replyFlags)&flagReplaced != 0,
+			Replaced: call.replaced,
 		}
 	}
 	return results, again, nil

@@ -74,8 +74,8 @@ func TestWithRateReplacesTheRate(t *testing.T) {
 	})
 }
 
-// After a deploy that lowers the rate, new processes are refused while old ones take more than the new rate, and
-// for an interval after these have stopped.
+// After a deploy that lowers the rate, new processes are refused while old ones take more than the new rate,
+// and for an interval after these have stopped.
 func TestALowerRateIsRefusedUntilOldProcessesStop(t *testing.T) {
 	InBubble(t, 10, time.Minute, func(l *Limiter) {
 		before := l.Client.RateLimiter(l.Name()).WithRate(10, time.Minute)
