@@ -99,10 +99,17 @@ func keysInUse(l *Limiter) []string {
 
 // apart tells how the keys do not live together; it is empty if they do.
 func apart(l *Limiter, keys []string) string {
-	const meanwhile = 100 * time.Millisecond // between two looks
+	const rounding = time.Second // miniredis counts from the real time of each command, however slow a script is
 	var lives []time.Duration
-	for _, key := range keys {
-		lives = append(lives, l.Look.PTTL(l.Context(), key).Val())
+	looks, err := l.Look.TxPipelined(l.Context(), func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.PTTL(l.Context(), key)
+		}
+		return nil
+	})
+	l.Want(err)
+	for _, look := range looks {
+		lives = append(lives, look.(*redis.DurationCmd).Val())
 	}
 	hash, own := lives[0], strings.HasSuffix(keys[1], l.Client.ID())
 	for _, life := range lives[1:] {
@@ -111,7 +118,8 @@ func apart(l *Limiter, keys []string) string {
 			if life > 4*time.Second {
 				continue // two intervals and a minute
 			}
-		case hash == -1 && life == -1, hash > 0 && (life-hash).Abs() <= 3*time.Second+meanwhile && life >= hash-meanwhile:
+		case hash == -1 && life == -1,
+			hash > 0 && life >= hash-rounding && life <= hash+3*time.Second+rounding:
 			continue
 		}
 		return fmt.Sprint(lives)
