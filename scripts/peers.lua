@@ -2,11 +2,13 @@
 --
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[4]  the given rate (parts/read.lua); missing or empty where a rate must be set
--- Reply:   {now in ms; rate; interval in ms; sessions that were used within the last minute;
+-- Reply:   {now in ms; rate; interval in ms; Clients that used the limiter within the last minute;
 --          permits that are left, or fewer while more than 1,000 records have expired}
 --
--- A session is a Client of Go (parts/session.lua). A Client with Groups has further sessions for their calls,
--- whose names end in a dot and a number. A Client whose requests are all refused has none.
+-- A Client of Go has a session (parts/session.lua), a Client with Groups further ones for their calls, and one
+-- that booked (book.lua) a field for that, whose names end in a dot and a number. All of them count as one
+-- Client. Other fields count for none, whatever they hold: Java, users and older versions write them as well.
+-- A Client whose requests are all refused has no session.
 
 -- include parts/common.lua
 -- include parts/keys.lua
@@ -18,12 +20,14 @@ if err then
   return err
 end
 local MINUTE, MANY_FIELDS = 60000, 1000 -- ms; a call looks at some 1,000 fields
-local page = l.hash('HSCAN', '0', 'MATCH', 'session:*', 'COUNT', MANY_FIELDS)
+local LETTERS = 16 -- of the random part of a session's name (engine.go)
+local page = l.hash('HSCAN', '0', 'COUNT', MANY_FIELDS) -- all fields: their number is to be compared with HLEN
 local live, found, seen = 0, page[2], {}
 for i = 1, #found, 2 do
-  local time = tonumber(string.match(found[i + 1], '^%d+ (%d+)'))
-  local client = string.match(found[i], '^[^.]*')
-  if time and math.abs(l.now - time) <= MINUTE and not seen[client] then
+  local client, rest = string.match(found[i], '^session:([A-Z2-7]+)(.*)$')
+  local used = client and #client == LETTERS and (rest == '' or string.find(rest, '^%.%d+$'))
+    and tonumber(string.match(found[i + 1], '^%d+ (%d+) %-?%d+ %d+') or '')
+  if used and math.abs(l.now - used) <= MINUTE and not seen[client] then
     live, seen[client] = live + 1, true
   end
 end

@@ -9,7 +9,6 @@
 -- ARGV[4]  the permits to give back
 -- ARGV[7]  if a copy of this request may have reached the server before: the ms since it was first sent.
 --          After an interval nothing is given back: the permits have come back anyway
--- ARGV[8]  groups, if calls of Groups of this Client have not ended yet (parts/remove.lua)
 -- ARGV[12] the session of the Client, if this one is that of a call to several limiters (parts/rebuild.lua)
 -- Reply:   {permits given back; 1 if there may be more to give back, for a call reads no more than 3,000
 --          records, otherwise 0}; {-1, 1} to send the same request again, because more is to be withdrawn
@@ -45,12 +44,12 @@ if done.late then
   return done.same and { -done.amount, tonumber(done.where) } or { 0, 0 }
 end
 local wanted = (tonumber(ARGV[7]) or 0) < l.interval and not unfinished and tonumber(ARGV[4]) or 0
-local found = find(l, wanted, ARGV[5], '+inf', '+inf')
+local found = find(l, wanted, ARGV[5], '+inf')
 local reply = { unfinished and -1 or found.given, (unfinished or found.unseen) and 1 or 0 }
 if not unfinished then
   remember(l, ARGV[3], string.format('%d', -found.given), string.format('%d', reply[2]))
 end
-remove(l, found, ARGV[8] == 'groups')
+remove(l, found)
 redis.pcall('PUBLISH', ARGV[11], 'changed') -- a user without the right to publish can still release
 if client then
   -- include parts/vouch.lua

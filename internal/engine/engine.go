@@ -82,14 +82,9 @@ type session struct {
 	boxed any // name, as go-redis wants its arguments
 }
 
-// sessionLetters is the number of random letters in the name of a session. They
-// carry 80 bits: two Engines with one session would take each other's requests
-// for resent copies.
-const sessionLetters = 16
-
 // New returns an Engine. It does not ask Redis.
 func New(config Config) *Engine {
-	name := wire.SessionPrefix + rand.Text()[:sessionLetters]
+	name := wire.SessionPrefix + rand.Text()[:wire.SessionLetters]
 	e := &Engine{config: config, session: session{name, name}}
 	e.goroutines.init()
 	e.config.Runner.Base = e.ctx

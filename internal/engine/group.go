@@ -27,7 +27,6 @@ func (g *Group) Limiters() []*Limiter { return g.limiters }
 type groups struct {
 	waitingCallers atomic.Int64 // callers that stand in lines
 	sessionCount   atomic.Int64 // names the sessions
-	sessionsInUse  atomic.Int64 // of calls that have not ended, or are withdrawn
 	sessions       [Servers]sessions
 	shards         shards
 }

@@ -47,7 +47,6 @@ type sessions struct {
 
 // take returns an unused session, boxed for go-redis.
 func (s *sessions) take(e *Engine) any {
-	e.groups.sessionsInUse.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.free); n > 0 {
@@ -59,17 +58,16 @@ func (s *sessions) take(e *Engine) any {
 }
 
 // put returns a session that no copy of a request can reach any more.
-func (s *sessions) put(e *Engine, session any) {
-	e.groups.sessionsInUse.Add(-1)
+func (s *sessions) put(session any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, session)
 }
 
 // putOnce is put, for the first of several calls.
-func (s *sessions) putOnce(e *Engine, lent *lentSession) {
+func (s *sessions) putOnce(lent *lentSession) {
 	if lent.back.CompareAndSwap(false, true) {
-		s.put(e, lent.session)
+		s.put(lent.session)
 	}
 }
 
@@ -208,11 +206,11 @@ func (call *groupCall) end(left bool) {
 	switch {
 	case call.settles != nil && call.err != nil: // another attempt may follow (Settlement)
 	case call.settles != nil:
-		call.sessions.putOnce(call.group.engine, call.lent)
+		call.sessions.putOnce(call.lent)
 	case call.ambiguous && call.err != nil || left && call.err == nil && call.granted():
 		call.withdraw()
 	default:
-		call.sessions.put(call.group.engine, call.session)
+		call.sessions.put(call.session)
 	}
 }
 
@@ -423,5 +421,5 @@ func (w *groupWithdrawal) run(ctx context.Context) {
 			w.reserved = w.reserved[1:]
 		}
 	}
-	w.sessions.put(w.engine, w.session)
+	w.sessions.put(w.session)
 }

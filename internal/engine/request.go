@@ -209,9 +209,6 @@ const (
 	argMembers       = 15
 )
 
-// doubtful tells release.lua that Group calls may have taken records that are to be withdrawn.
-const doubtful = "groups"
-
 // args returns ARGV. Arguments that are rarely needed stand at the end, so that
 // most requests are short.
 func (req *request) args() arguments {
@@ -229,9 +226,6 @@ func (req *request) args() arguments {
 	}
 	if req.numbers {
 		args.put(argNumbers, 1)
-	}
-	if req.isRelease() && req.permits > 0 && e.groups.sessionsInUse.Load() > 0 {
-		args.put(argNumbers, doubtful)
 	}
 	if req.withdrawal != nil {
 		args.put(argAfter, wire.Number(req.withdrawal.after))

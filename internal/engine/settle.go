@@ -66,7 +66,7 @@ func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error)
 	call := &groupCall{group: s.group, settlement: s, settles: s.parts, numbers: numbers, sessions: pool}
 	if err := call.carryOut(ctx, 0); err != nil { // the call may still go on
 		if lent := s.lent; lent != nil {
-			time.AfterFunc(sessionLife, func() { pool.putOnce(s.group.engine, lent) })
+			time.AfterFunc(sessionLife, func() { pool.putOnce(lent) })
 		}
 		return nil, s.group.limiters[0].Named(err)
 	}

@@ -148,63 +148,44 @@ func TestARefusalThatTakesBackAtALowerRate(t *testing.T) {
 	}
 }
 
-// A Client without records of its own gives permits back, and so takes the record of a grant
-// that is withdrawn later. The withdrawal finds as many permits in the records that are left.
+// A release has taken the record of a grant that is withdrawn, and left as many permits in later records,
+// which callers hold. The withdrawal takes what is not later than the grant, and nothing else: the rest comes
+// back with those records.
 func TestAWithdrawalOfARecordThatAReleaseHasTaken(t *testing.T) {
-	at := newCounter(t, wire.Overall, 20)
-	lost := newAcquire(at.l, []run{{5, 1}}, nil)
-	at.hands(lost)
-	at.now += 10
-	at.hands(newAcquire(at.other(), []run{{7, 1}}, nil))
-	at.hands(newRelease(at.other(), 4, nil))
-	at.has(12)
-	at.hands(newRelease(at.l, 0, of(lost)))
-	at.has(17) // 3 of the 7 are still out
-}
-
-// The record of what a Client holds was taken by another Client's release. When the first Client gives its
-// permits back, they come out of the record of its own grant that is withdrawn later. The withdrawal finds as
-// many permits in a record that is newer than the grant.
-func TestAWithdrawalOfARecordThatAnOwnReleaseHasTaken(t *testing.T) {
-	const rate, held, doubtful = 60, 8, 20
-	at := newCounter(t, wire.Overall, rate)
-	a, b, c := at.l, at.other(), at.other()
-	take := func(l *Limiter, permits int64) *request {
-		at.now += 10
-		r := newAcquire(l, []run{{permits, 1}}, nil)
-		if permits == doubtful {
-			r.session = wire.SessionPrefix + "group.1" // the call of a Group, which no other call withdraws
-		}
-		at.hands(r)
-		return r
+	const rate, doubtful, held = 20, 5, 7
+	for _, tc := range []struct {
+		name   string
+		group  bool                       // the grant is that of a call of a Group
+		before int64                      // permits of the same Client, in an older record
+		by     func(at *counter) *Limiter // the Client that releases
+		freed  int64
+	}{
+		{"by another Client", false, 0, (*counter).other, 4},
+		{"by its own, of a Group", true, 0, func(at *counter) *Limiter { return at.l }, 2},
+		{"behind older permits", false, 3, (*counter).other, 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			at := newCounter(t, wire.Overall, rate)
+			if tc.before > 0 {
+				at.hands(newAcquire(at.l, []run{{tc.before, 1}}, nil))
+				at.now += 10
+			}
+			lost := newAcquire(at.l, []run{{doubtful, 1}}, nil)
+			if tc.group {
+				lost.session = at.l.engine.groups.sessions[0].take(at.l.engine)
+			}
+			at.hands(lost)
+			at.now += 10
+			at.hands(newAcquire(at.other(), []run{{held, 1}}, nil))
+			at.hands(newRelease(tc.by(at), tc.freed, nil))
+			back := newRelease(at.l, 0, of(lost))
+			back.session = lost.session
+			at.hands(back)
+			at.has(rate - held)
+			at.now += time.Hour.Milliseconds()
+			at.has(rate)
+		})
 	}
-	take(a, held)
-	take(b, held)
-	lost := take(a, doubtful)
-	take(b, held)
-	at.hands(newRelease(c, 2*held, nil)) // what b held: the two oldest records go
-	at.hands(newRelease(a, held, nil))
-	back := newRelease(a, 0, of(lost))
-	back.session = lost.session
-	at.hands(back)
-	at.has(rate)
-}
-
-// A Client gives back permits that another Client was granted, while a call of its own Group is in doubt.
-// They come out of the record of that call, and its withdrawal finds as many in the other Client's record.
-func TestAWithdrawalOfAGroupThatAReleaseOvertakes(t *testing.T) {
-	const rate, held, doubtful = 60, 2, 10
-	at := newCounter(t, wire.Overall, rate)
-	lost := newAcquire(at.l, []run{{doubtful, 1}}, nil)
-	lost.session = at.l.engine.groups.sessions[0].take(at.l.engine)
-	at.hands(lost)
-	at.now += 10
-	at.hands(newAcquire(at.other(), []run{{held, 1}}, nil))
-	at.hands(newRelease(at.l, held, nil))
-	back := newRelease(at.l, 0, of(lost))
-	back.session = lost.session
-	at.hands(back)
-	at.has(rate)
 }
 
 // A limiter is in the list of withdrawals once, however many replies it loses.

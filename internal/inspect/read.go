@@ -240,7 +240,7 @@ func sessions(scan *redis.ScanCmd) []Session {
 		if len(pair) < 2 {
 			break
 		}
-		if pair[0] == wire.Freed || strings.HasSuffix(pair[0], wire.Booking) {
+		if !wire.IsSession(pair[0]) || strings.HasSuffix(pair[0], wire.Booking) {
 			continue
 		}
 		s, at, where := Session{Field: pair[0]}, int64(0), int64(0)

@@ -1,5 +1,10 @@
 package wire
 
+import (
+	"strconv"
+	"strings"
+)
+
 // The fields of the hash. Redisson before 3.38.0 does not write KeepAlive.
 const (
 	Rate      = "rate"          // permits per interval
@@ -22,8 +27,21 @@ const (
 // records (scripts/parts/session.lua).
 const SessionPrefix = "session:"
 
-// Freed is a field beside the sessions that belongs to no Client (scripts/parts/remove.lua).
-const Freed = SessionPrefix + "freed"
+// SessionLetters is the number of random letters after SessionPrefix, of those of crypto/rand.Text. They
+// carry 80 bits: two Clients with one session would take each other's requests for resent copies.
+const SessionLetters = 16
+
+// IsSession reports whether a field has the name of a session. Other fields with SessionPrefix are of no
+// Client: older versions wrote session:freed, and users may write anything.
+func IsSession(field string) bool {
+	letters, ok := strings.CutPrefix(field, SessionPrefix)
+	if letters, number, of := strings.Cut(letters, "."); ok && len(letters) == SessionLetters {
+		outside := func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '2' || r > '7') }
+		_, err := strconv.ParseUint(number, 10, 64)
+		return !strings.ContainsFunc(letters, outside) && (!of || err == nil)
+	}
+	return false
+}
 
 // Booking ends the name of a session that notes bookings alone (scripts/book.lua).
 const Booking = ".0"

@@ -25,17 +25,16 @@ local function leasedNow(l, member)
   return string.find(member, '\210GoRLease', 1, true) and tonumber(l.records('ZSCORE', member)) > l.now
 end
 
--- find finds wanted permits. record is one of this Client; latest is the score of the newest own record to
--- take, ends that of the newest record to take. The result has
+-- find finds wanted permits. record is one of this Client; latest is the score of the newest record to take.
+-- The result has
 --   given         how many of the wanted permits were found
 --   whole, part, rest  the records to remove; the one that keeps some of its permits, or nil; these permits
---   other         the newest record that is not own, of those to take; or nil
 --   unseen        there may be more, beyond the 3,000 records that a call reads
-local function find(l, wanted, record, latest, ends)
+local function find(l, wanted, record, latest)
   -- The first page is enough for most calls. NEWEST and OLDEST are the records a call reads at most; the
   -- client sends another one for the rest.
   local PAGE, NEWEST, OLDEST = 100, 1000, 2000
-  local found = { given = 0, whole = {}, part = nil, rest = 0, other = nil, unseen = false }
+  local found = { given = 0, whole = {}, part = nil, rest = 0, unseen = false }
   if not l.head[1] or wanted <= 0 then
     return found
   end
@@ -55,14 +54,13 @@ local function find(l, wanted, record, latest, ends)
     local newest, most = look == 1, look == 1 and NEWEST or OLDEST
     for from = 0, most - PAGE, PAGE do
       local page = newest and l.records('ZREVRANGEBYSCORE', latest, floor, 'LIMIT', from, PAGE)
-        or l.records('ZRANGEBYSCORE', oldest, ends, 'LIMIT', from, PAGE)
+        or l.records('ZRANGEBYSCORE', oldest, latest, 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
         local fits = newest and string.sub(member, 1, #mark) == mark
           or not newest and not leasedNow(l, member)
         if fits and not taken[member] and found.given < wanted then
           local n = count(member)
-          found.other = not newest and member or found.other
           if found.given + n > wanted then
             found.part, found.rest, found.given = member, found.given + n - wanted, wanted
             break

@@ -8,7 +8,7 @@
 -- reservation, the permits that they hold (reserved), and those of them that go back (free); of a lease also
 -- the ms since it was last used (idle). r is the request for the permits beyond them (take.lua).
 local function unused(l, s, r)
-  local found = { given = 0, whole = {}, part = nil, rest = 0, other = nil, used = {} }
+  local found = { given = 0, whole = {}, part = nil, rest = 0, used = {} }
   local size = #s.records / math.max(1, math.ceil(s.reserved / FULL))
   local settled = r.all > 0 and l.records('ZSCORE', string.sub(r.records, 1, r.size))
   for from = #s.records - math.max(1, size) + 1, 1, -math.max(1, size) do
@@ -53,7 +53,7 @@ local function settleRecords(l, found, s)
     end
   end
   if found.given > 0 then
-    remove(l, found, false)
+    remove(l, found)
     redis.pcall('PUBLISH', s.channel, 'changed')
   end
 end

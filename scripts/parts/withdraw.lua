@@ -5,8 +5,8 @@
 --
 -- The permits come out of the newest records of this Client up to the time of the grant, and then out of the
 -- oldest ones (find.lua). Later records are left alone, for the records of the grant may have been cleared.
--- But a release of another Client may have taken them, and left as many permits in later records. Its note
--- (remove.lua) says so.
+-- A release of another Client may also have taken them, and left as many permits in later records. Then what
+-- the withdrawal does not find comes back with these records, up to an interval later.
 --
 -- ARGV[9]   the grants of requests after this number go back; missing or empty if none do
 -- ARGV[10]  the permits that the request with exactly this number keeps; the rest of its grant goes back
@@ -28,18 +28,13 @@ local function withdraw(l, done, record)
   if done.amount <= 0 or done.amount <= kept then
     return false
   end
-  local ends = done.where
-  local freed = string.match(l.hash('HGET', 'session:freed') or '', '^%d+ %d+ 0 (%d+)$')
-  if freed and tonumber(done.where) > math.max(0, l.expired) and tonumber(freed) >= tonumber(done.where) then
-    ends = '+inf'
-  end
   -- include parts/find.lua
   -- include parts/remove.lua
-  local found = find(l, done.amount - kept, record, done.where, ends)
+  local found = find(l, done.amount - kept, record, done.where)
   local left = found.unseen and done.amount - found.given or kept
   l.session = table.concat({ done.last, done.dated, string.format('%d', left), done.where .. done.rate }, ' ')
   l.hash('HSET', l.field, l.session)
-  remove(l, found, ARGV[8] == 'groups')
+  remove(l, found)
   redis.pcall('PUBLISH', ARGV[11], 'changed')
   return found.unseen
 end

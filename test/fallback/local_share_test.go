@@ -77,6 +77,22 @@ func TestAllClientsTogetherGrantTheRate(t *testing.T) {
 	}
 }
 
+// A Client that gives back what Java took is no more Clients than before.
+func TestAReleaseOfPermitsOfJavaHalvesNoShare(t *testing.T) {
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
+		NoError(c.T, c.SetRate(c.Context(), Overall, 10, 20*time.Second))
+		c.JavaTakes(1, 3, time.Now().UnixMilli())
+		NoError(c.T, c.Release(c.Context(), 3))
+		learns(c)
+		end := outage(c)
+		if n := TakeAll(c, c.RateLimiter); n != 10 {
+			t.Errorf("%d granted, want 10", n)
+		}
+		end()
+		c.Sleep(time.Minute)
+	})
+}
+
 // Each client of a PER_CLIENT limit has all of it.
 func TestEachClientOfAPerClientLimitGrantsItsRate(t *testing.T) {
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
