@@ -80,7 +80,7 @@ func (c call) sameForAll(v engine.Result) []engine.Result {
 func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Result, error) {
 	began, first := time.Now(), wanted
 	var charged []*localLimiter // the shares that the permits were taken from
-	if locals := c.locals(); locals != nil && c.policy.Fallback == Local {
+	if locals := c.locals(c.guard.withKnownRate); locals != nil && c.policy.Fallback == Local {
 		v, back, err := c.fromShares(ctx, locals, wanted, false)
 		if !back {
 			return v, err
@@ -156,21 +156,18 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 			}
 		}
 	case Local:
-		for _, limiter := range c.limiters {
-			g.assumeGiven(limiter)
-		}
-		if locals := c.locals(); locals != nil {
+		if locals := c.locals(g.withAssumedRate); locals != nil {
 			v, back, err = c.fromShares(ctx, locals, wanted, true)
 		}
 	}
 	return v, back, err
 }
 
-// locals returns the local limiters, nil if the rate of one is unknown.
-func (c call) locals() []*localLimiter {
+// locals returns the local limiters, as find returns them, nil if the rate of one is unknown.
+func (c call) locals(find func(*engine.Limiter) *localLimiter) []*localLimiter {
 	locals := make([]*localLimiter, len(c.limiters))
 	for i, limiter := range c.limiters {
-		if locals[i] = c.guard.withKnownRate(limiter); locals[i] == nil {
+		if locals[i] = find(limiter); locals[i] == nil {
 			return nil
 		}
 	}

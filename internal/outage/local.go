@@ -12,10 +12,6 @@ import (
 )
 
 const (
-	// maxLocals is how many limiters a Client can limit alone: some 10 MB. Beyond
-	// them, Local returns the error.
-	maxLocals = 10_000
-
 	// bucketsPerInterval is the number of time buckets in an interval. The
 	// permits of a bucket come back together, when the last of them is due: later
 	// than exact by a 32nd of an interval, never earlier.
@@ -24,9 +20,6 @@ const (
 	// learntValidFor is how long the learnt rate and share are used before they
 	// are asked for again.
 	learntValidFor = 10 * time.Second
-
-	// Limiters that were unused for localIdle are forgotten.
-	localIdle = time.Minute
 )
 
 // A localLimiter is the state of one limiter in this process while Redis is away: the
@@ -116,29 +109,32 @@ func (l *localLimiter) noteGiven(given *engine.GivenRate) {
 	}
 }
 
-// assumeGiven records the rate that the acquires of a limiter would set.
-func (g *Guard) assumeGiven(limiter *engine.Limiter) {
+// withAssumedRate is withKnownRate, and otherwise assumes the rate that the acquires of the
+// limiter would set. The result is not looked up again: another limiter may evict it.
+func (g *Guard) withAssumedRate(limiter *engine.Limiter) *localLimiter {
 	given := limiter.Given()
 	if given == nil {
-		return
+		return g.withKnownRate(limiter)
 	}
-	g.Assume(limiter, given.Rate, false)
-	if l := g.withKnownRate(limiter); l != nil {
-		l.noteGiven(given)
-	}
+	l := g.localLimiter(limiter, time.Now(), true)
+	l.noteGiven(given)
+	l.assumeUnlessKnown(given.Rate, false)
+	return l
 }
 
 // Assume records the rate that this Client has set. If it only tried to, the rate
 // counts where none is known: a process may start while Redis is down.
 func (g *Guard) Assume(limiter *engine.Limiter, rate engine.Rate, set bool) {
-	now := time.Now()
-	l := g.localLimiter(limiter, now, true)
-	if l == nil {
-		return
+	if l := g.localLimiter(limiter, time.Now(), true); l != nil {
+		l.assumeUnlessKnown(rate, set)
 	}
+}
+
+// assumeUnlessKnown assumes a rate. One that was not set counts where none is known.
+func (l *localLimiter) assumeUnlessKnown(rate engine.Rate, set bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.usedAt = now; l.rate == 0 || set {
+	if l.usedAt = time.Now(); l.rate == 0 || set {
 		l.bookingFailed.Store(false)
 		l.assume(rate)
 	}
@@ -164,90 +160,6 @@ func (g *Guard) shareOf(typ int, clients int64) float64 {
 		return 1 / float64(max(1, clients))
 	}
 	return 1
-}
-
-// localLimiter returns the local limiter of a limiter. If there is none, it makes
-// one if room is set and there is room, and otherwise returns nil.
-func (g *Guard) localLimiter(limiter *engine.Limiter, now time.Time, room bool) *localLimiter {
-	circuit := g.circuit(limiter)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if l := g.locals[limiter.Hash]; l != nil || !room {
-		return l
-	}
-	// A full map is swept at most once a second: otherwise every call to a new limiter
-	// would walk 10,000 entries under mu.
-	const full = time.Second
-	if since := now.Sub(g.sweptAt); since > localIdle || len(g.locals) >= maxLocals && since > full {
-		g.sweep(now)
-	}
-	if len(g.locals) >= maxLocals {
-		return nil
-	}
-	if g.locals == nil {
-		g.locals = map[string]*localLimiter{}
-	}
-	// limiter is the handle of the first caller: all handles of a name have the
-	// same keys.
-	l := &localLimiter{circuit: circuit, limiter: limiter}
-	g.locals[limiter.Hash] = l
-	return l
-}
-
-// sweep forgets unused limiters. Guarded by mu.
-func (g *Guard) sweep(now time.Time) {
-	g.sweptAt = now
-	for hash, l := range g.locals {
-		if l.idle(now) {
-			delete(g.locals, hash)
-		}
-	}
-}
-
-// idle reports whether the limiter may be forgotten. One with unbooked permits
-// may not: they would never reach Redis.
-func (l *localLimiter) idle(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return now.Sub(l.usedAt) > max(localIdle, l.interval) && !l.learning && l.unbookedLocked(now) == 0
-}
-
-// withKnownRate returns the local limiter if its rate is known, otherwise nil.
-func (g *Guard) withKnownRate(limiter *engine.Limiter) *localLimiter {
-	g.mu.Lock()
-	l := g.locals[limiter.Hash]
-	g.mu.Unlock()
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.rate <= 0 {
-		return nil
-	}
-	return l
-}
-
-// rate returns the rate of a limiter, 0 if it is unknown.
-func (g *Guard) rate(limiter *engine.Limiter) int64 {
-	if l := g.withKnownRate(limiter); l != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.rate
-	}
-	return 0
-}
-
-// unbooked returns the limiters of a circuit that have unbooked permits.
-func (g *Guard) unbooked(c *circuit) (all []*localLimiter) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, l := range g.locals {
-		if l.circuit == c && l.unbooked() > 0 {
-			all = append(all, l)
-		}
-	}
-	return all
 }
 
 // unbooked returns how many permits Redis does not know of.

@@ -326,6 +326,42 @@ func TestRefusedBookingsAreFew(t *testing.T) {
 	})
 }
 
+// More keys are asked for than a Client can count without Redis. None gets an error, not even in a Group, and a
+// key that is used more often than most is counted exactly.
+func TestAnyNumberOfKeysFallsBack(t *testing.T) {
+	const keys, rate, interval = 14_000, 3, time.Minute
+	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
+		keyed, total := c.Client.Keyed("many", rate, interval), c.Client.Keyed("total", keys, interval)
+		end := outage(c)
+		popular := 0
+		for i := range keys {
+			if i%100 == 0 {
+				if ok, err := keyed.TryAcquire(c.Context(), "popular", 1, 0); err != nil {
+					t.Fatal(err)
+				} else if ok {
+					popular++
+				}
+			}
+			l, ok, err := keyed.RateLimiter(fmt.Sprint(i)), false, error(nil)
+			if i%2 == 0 {
+				ok, err = l.TryAcquire(c.Context(), 1, 0)
+			} else {
+				ok, err = c.Client.All(l, total.RateLimiter("all")).TryAcquire(c.Context(), 1, 0)
+			}
+			if !ok || err != nil {
+				t.Fatalf("%v, %v for key %d", ok, err, i)
+			}
+			c.Sleep(time.Millisecond)
+		}
+		if popular != rate {
+			t.Errorf("%d granted for a key, want %d", popular, rate)
+		}
+		c.Sleep(2 * interval) // nothing is left to book
+		end()
+		c.Sleep(time.Minute)
+	})
+}
+
 // A caller of a Group whose timeout passes in line says nothing about Redis: the circuit opens although such
 // callers come and go.
 func TestRefusalsInLineAreNoReplies(t *testing.T) {
