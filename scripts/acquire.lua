@@ -97,11 +97,10 @@ if not writes then
   return reply
 end
 
--- The session is also written when nothing is granted, in four cases: the call was sent again, and its
+-- The session is also written when nothing is granted, in three cases: the call was sent again, and its
 -- first copy may still come; the call withdraws permits, and copies of the requests that took them may still
--- come; or the session has not seen the rate, or the check (parts/unseen.lua).
-local notes = not held and not again
-  and (taken > 0 or withdraws or resent or l.unseen or l.own and not l.known)
+-- come; or the session has not seen the check (parts/unseen.lua).
+local notes = not held and not again and (taken > 0 or withdraws or resent or l.unseen)
 finish(l, take(l, r, taken, notes))
 if share and answers then
   -- include parts/waiting.lua

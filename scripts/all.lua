@@ -4,15 +4,14 @@
 -- ARGV[1], ARGV[4], ARGV[5], ARGV[13]  of the first limiter, as in acquire.lua: type, permits, records,
 --            given rate. Those of the next ones stand in the same order from ARGV[15] on; KEYS go on as well
 -- ARGV[7], ARGV[8], ARGV[12]  of all limiters, as in acquire.lua
--- ARGV[14]   the session that this Client uses for calls to a single limiter
 -- Reply:     0 if all is granted, no caller asks for numbers, each value was right and no rate is replaced.
 --            Otherwise the numbers of each limiter, the last limiter first, as acquire.lua gives them for a
 --            single request. The call was granted if every limiter has granted; if one says that the call
 --            must be sent again, nothing was granted
 --
--- ARGV[2] is the session of this call alone (sessions in groupcall.go): parts/rebuild.lua. The hash of each
--- limiter has it: a limiter may expire or be deleted before a copy of the call comes, and the hashes of the
--- other limiters must still identify the copy. Nothing is written before all limiters have granted.
+-- ARGV[2] is the session of this call alone (sessions in groupcall.go). The hash of each limiter has it: a
+-- limiter may expire or be deleted before a copy of the call comes, and the hashes of the other limiters must
+-- still identify the copy. Nothing is written before all limiters have granted.
 
 -- The first half decides the call if each limiter is in the common case (parts/common_read.lua): it is
 -- granted if each has the permits, and otherwise refused. Everything else falls through, before anything is
@@ -73,8 +72,6 @@ end
 -- include parts/common.lua
 -- include parts/read.lua
 -- include parts/late.lua
--- include parts/rebuild.lua
--- include parts/vouch.lua
 -- include parts/fits.lua
 -- include parts/take.lua
 -- include parts/finish.lua
@@ -102,7 +99,6 @@ local grants, never, waits, before, right = true, false, false, nil, true
 for i = 1, #members do
   local l, again = members[i], false
   l.held = lateness(l, ARGV[3], false).held
-  rebuild(l, ARGV[14])
   setStamp(l, l.request)
   l.fits, l.wait, again = fits(l, l.request, l.held, asked)
   grants, never, waits = grants and l.fits, never or l.wait == -1, waits or again
@@ -133,8 +129,7 @@ for i = #members, 1, -1 do
     end
   end
   if not never or resent then
-    vouch(l, ARGV[14])
-    local notes = not l.held and not again and (taken > 0 or resent or l.unseen or l.own and not l.known)
+    local notes = not l.held and not again and (taken > 0 or resent or l.unseen)
     finish(l, take(l, l.request, taken, notes))
   end
 end

@@ -9,7 +9,6 @@
 -- ARGV[4]  the permits to give back
 -- ARGV[7]  if a copy of this request may have reached the server before: the ms since it was first sent.
 --          After an interval nothing is given back: the permits have come back anyway
--- ARGV[12] the session of the Client, if this one is that of a call to several limiters (parts/rebuild.lua)
 -- Reply:   {permits given back; 1 if there may be more to give back, for a call reads no more than 3,000
 --          records, otherwise 0}; {-1, 1} to send the same request again, because more is to be withdrawn
 --          than one call can do. A request that was carried out before gets its first reply; {0, 0} for a
@@ -27,11 +26,6 @@ local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
 local err = read(l, ARGV[1], ARGV[2], nil)
 if err then
   return err
-end
-local client = ARGV[12]
-if client then
-  -- include parts/rebuild.lua
-  rebuild(l, client)
 end
 local withdraws = (ARGV[9] or '') ~= ''
 local done = lateness(l, ARGV[3], withdraws)
@@ -51,9 +45,5 @@ if not unfinished then
 end
 remove(l, found)
 redis.pcall('PUBLISH', ARGV[11], 'changed') -- a user without the right to publish can still release
-if client then
-  -- include parts/vouch.lua
-  vouch(l, client)
-end
 finish(l, nil)
 return reply

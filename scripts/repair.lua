@@ -100,12 +100,7 @@ elseif not few then
   reply[1] = 1
 end
 reply[5] = believed - l.value
-if l.own and l.session then -- note for which rate the value is right, or none (parts/read.lua)
-  local done = string.match(l.session, '^%d+ %d+ %-?%d+ %d+')
-  local seen = (few or reply[2] == 0) and l.rate or l.rate + 1
-  l.hash('HSET', ARGV[2], string.format('%s %d', done or '0 0 0 0', seen))
-  l.known = true
-end
+l.vouched, l.guessed = false, not (few or reply[2] == 0)
 redis.pcall('PUBLISH', ARGV[11], 'changed')
 finish(l, nil)
 return reply

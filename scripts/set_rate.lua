@@ -9,7 +9,6 @@
 -- ARGV[5]  1 to keep the records, if the type stays the same; the value may become negative
 -- ARGV[6]  parts/common.lua
 -- ARGV[7]  1 to do it only if a rate is set
--- ARGV[8]  the session of the Client, which notes for which rate a PER_CLIENT value is right
 -- ARGV[11] the channel that wakes waiters
 -- Reply:   1 set, or 0: no rate is set, and nothing was changed
 
@@ -17,7 +16,8 @@
 -- include parts/keys.lua
 -- include parts/outstanding.lua
 -- include parts/lifetime.lua
-local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[8], 'longest', 'keepAliveTime')
+local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'session:' .. KEYS[2], 'longest',
+  'keepAliveTime')
 if f.err then
   return string.find(f.err, '^WRONGTYPE') and redis.error_reply('BADKEY 1 hash') or f
 end
@@ -77,9 +77,9 @@ if same then
     value = math.min(tonumber(ARGV[2]) - outstanding(l, dead), bound)
   end
   redis.call('SET', KEYS[2], string.format('%d', value))
-  local done = own and f[4] and string.match(f[4], '^(%d+ %d+ %-?%d+ %d+) ')
-  if done then
-    redis.call('HSET', KEYS[1], ARGV[8], done .. ' ' .. ARGV[2])
+  if own then -- parts/vouch.lua
+    local voucher = string.format('%016d %s 0 0 %s', 0, timeNow(ARGV[6]).at, ARGV[2])
+    redis.call('HSET', KEYS[1], 'session:' .. KEYS[2], voucher)
   end
 end
 redis.pcall('PUBLISH', ARGV[11], 'changed')

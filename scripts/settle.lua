@@ -3,7 +3,6 @@
 -- left: the value may become negative.
 --
 -- KEYS, ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua; ARGV[3]: parts/late.lua
--- ARGV[1]    the session that this Client uses for calls to a single limiter
 -- ARGV[7]    if a copy of this call may have reached the server before: the ms since it was first sent
 -- ARGV[8]    1 if the caller asks for numbers
 -- ARGV[9..]  for each limiter nine arguments, of which the last four are often empty; empty ones at the end
@@ -90,8 +89,6 @@ end
 -- include parts/renamed.lua
 -- include parts/read.lua
 -- include parts/late.lua
--- include parts/rebuild.lua
--- include parts/vouch.lua
 -- include parts/unused.lua
 -- include parts/take.lua
 -- include parts/finish.lua
@@ -130,7 +127,6 @@ for i = 1, #members do
   local l, taken, reply = members[i], 0, { 0, 0, 0, 0, 0, 0, 0 }
   if not l.absent then
     local done, found = lateness(l, ARGV[3], false).late or again, nil
-    rebuild(l, ARGV[1])
     setStamp(l, l.request)
     if not (done or l.free) then
       found, taken = unused(l, l.settles, l.request)
@@ -140,7 +136,6 @@ for i = 1, #members do
     if found then
       settleRecords(l, found, l.settles)
     end
-    vouch(l, ARGV[1])
     finish(l, step)
   end
   for j = 1, #reply do

@@ -321,7 +321,6 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 	case call.lease > 0:
 		args.set(argResolution, -call.lease.Milliseconds())
 	}
-	args.set(argClientSession, e.session.boxed)
 	for i, l := range g.limiters {
 		args.set(argOf(argType, i), int(types[i]))
 		args.set(argOf(argPermits, i), call.permits[i])

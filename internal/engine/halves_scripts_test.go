@@ -169,7 +169,6 @@ func argvOf(states []*keysState) []any {
 			args[place-1] = v
 		}
 	}
-	args[argClientSession-1] = "session:client"
 	for i, s := range states {
 		args[argOf(argType, i)-1] = s.typ
 		for _, place := range []int{argPermits, argRecords, argGivenRate} {

@@ -42,7 +42,6 @@ func argvOfSettle(states []*keysState) []any {
 			args[place-1] = v
 		}
 	}
-	args[argSettleSession-1] = "session:client"
 	for _, s := range states {
 		beyond, records := s.settles.beyond(&wire.Layouts[0])
 		givenRate := any("")

@@ -30,7 +30,7 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 	}
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(change.Permits, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
-			flag(change.KeepState), l.engine.now(), flag(change.MustExist), l.engine.session.boxed)
+			flag(change.KeepState), l.engine.now(), flag(change.MustExist))
 		args.put(argChannel, wire.ChangedOf(l.Hash))
 		call := newCall(script, args)
 		call.Done = changedAnything

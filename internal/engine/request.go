@@ -190,23 +190,22 @@ func (req *request) releaseDone(reply redisx.Reply) bool {
 // Runner sets argResent in all scripts that may be sent again. The headers of the
 // scripts describe the remaining ones.
 const (
-	argType          = 1
-	argSession       = 2
-	argNumber        = 3
-	argPermits       = 4
-	argRecords       = 5
-	argNow           = 6
-	argResent        = 7
-	argNumbers       = 8
-	argAfter         = 9
-	argKept          = 10
-	argChannel       = 11
-	argResolution    = 12
-	argGivenRate     = 13
-	argPortion       = 14 // of acquire.lua, as below
-	argRuns          = 15
-	argClientSession = 14 // of all.lua, as below
-	argMembers       = 15
+	argType       = 1
+	argSession    = 2
+	argNumber     = 3
+	argPermits    = 4
+	argRecords    = 5
+	argNow        = 6
+	argResent     = 7
+	argNumbers    = 8
+	argAfter      = 9
+	argKept       = 10
+	argChannel    = 11
+	argResolution = 12
+	argGivenRate  = 13
+	argPortion    = 14 // of acquire.lua, as below
+	argRuns       = 15
+	argMembers    = 15 // of all.lua
 )
 
 // args returns ARGV. Arguments that are rarely needed stand at the end, so that
@@ -234,8 +233,8 @@ func (req *request) args() arguments {
 	if req.withdrawal != nil || req.isRelease() {
 		args.put(argChannel, wire.ChangedOf(req.limiter.Hash))
 	}
-	if v := req.resolutionOrSession(); v != nil {
-		args.put(argResolution, v)
+	if !req.isRelease() && e.config.Resolution > 0 {
+		args.put(argResolution, e.config.Resolution.Milliseconds())
 	}
 	if req.givenRate != nil && !req.isRelease() {
 		args.put(argGivenRate, req.givenRate)
@@ -247,19 +246,6 @@ func (req *request) args() arguments {
 		args.putRuns(req.runs)
 	}
 	return args
-}
-
-// resolutionOrSession returns the argument in the place of the resolution: in a release for a Group
-// call, the session of the Client. It is nil if neither is needed.
-func (req *request) resolutionOrSession() any {
-	e := req.limiter.engine
-	switch {
-	case !req.isRelease() && e.config.Resolution > 0:
-		return e.config.Resolution.Milliseconds()
-	case req.isRelease() && req.session != e.session.boxed:
-		return e.session.boxed
-	}
-	return nil
 }
 
 // set sets ARGV[i], which exists.

@@ -87,7 +87,6 @@ func (s *Settlement) begin(call *groupCall) {
 
 // The positions of the arguments of settle.lua that are not those of acquire.lua.
 const (
-	argSettleSession = 1 // that of the Client
 	argSettled       = 9 // the first of the nine arguments of each limiter
 	settleArgsOfEach = 9
 )
@@ -96,7 +95,6 @@ const (
 func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
 	e, members := call.group.engine, call.group.limiters
 	args := call.commonArgs(argSettled - 1 + settleArgsOfEach*len(members))
-	args.set(argSettleSession, e.session.boxed)
 	for i, l := range members {
 		part := call.settles[i]
 		its := args[argSettled-1+settleArgsOfEach*i:]

@@ -33,11 +33,13 @@ local rate, interval, keep, own = tonumber(f[1]), tonumber(f[2]), tonumber(f[4] 
 local value, all = tonumber(text), tonumber(amount)
 local since = tonumber(oldest[2]) or not oldest.err and value == rate and now
 local wait, gone, back, first, latest = nil, 0, 0, oldest, since
+local voucher = own and redis.call('HGET', KEYS[1], 'session:' .. KEYS[2]) or '' -- vouch.lua
 local right = usual and rate and interval and keep and value and since and kind == f[3] and not f[6]
   and interval > 0 and rate % 1 + interval % 1 + keep % 1 + value % 1 + since % 1 == 0
   and rate <= MOST and interval <= MOST and keep <= MOST and value <= rate
   and (not f[5] or f[5] < ARGV[3])
-  and (own and string.match(f[5] or '', '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$') == f[1] or f[3] == '0')
+  and (own and string.match(voucher, '^%d+ %d+ 0 0 (%-?%d+)$') == f[1]
+    and string.sub(voucher, FROM, TO) == string.sub(at, 1, 9) or f[3] == '0')
   and (given == '' or string.sub(given, 1, -2) == f[1] .. ' ' .. f[2] .. ' ' .. (f[4] or 0) .. ' ')
 if right and since <= now - interval then
   gone = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - interval))

@@ -12,11 +12,9 @@ local function finish(l, step)
     -- include parts/bring_back.lua
     bringBack(l)
   end
-  -- The value of a PER_CLIENT limiter is right for the rate of now. The session has to say so, unless
-  -- remember has: after two changes of the rate it would vouch for a value that was not rebuilt.
-  local done = l.own and l.session and not l.known and string.match(l.session, '^(%d+ %d+ %-?%d+ %d+) ')
-  if done then
-    l.hash('HSET', l.field, string.format('%s %d', done, l.rate))
+  if l.own and not l.vouched then
+    -- include parts/vouch.lua
+    vouch(l)
   end
   if l.longest == false then
     l.hash('HDEL', 'longest')

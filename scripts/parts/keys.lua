@@ -30,6 +30,10 @@ local function hash(command, ...)
     return redis.call('HDEL', KEYS[1], ...)
   elseif command == 'PERSIST' then
     return redis.call('PERSIST', KEYS[1])
+  elseif command == 'VOUCHER' then
+    return redis.call('HGET', KEYS[1], 'session:' .. KEYS[2])
+  elseif command == 'VOUCH' then
+    return redis.call('HSET', KEYS[1], 'session:' .. KEYS[2], ...)
   end
 end
 

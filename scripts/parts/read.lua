@@ -22,7 +22,7 @@
 -- us and timed (common.lua):
 --   field, session  the field, and what it says; nil if the session is new
 --   rate, interval, keep, own  the configuration; own: the keys are those of one PER_CLIENT client
---   known           the session has seen this rate
+--   known, vouched  an own value is right for this rate; and its voucher is of these 10 s (vouch.lua)
 --   set             rate, interval and keep are those of the given rate, and are to be written
 --   endless         with them the hash loses its time to live: it has that of a keep alive, or of no rate
 --   replaces        the limiter has another rate, interval or keep alive, which these are to replace
@@ -85,8 +85,11 @@ end
 -- readHash, turns says that versions take turns.
 local function readValue(l, reply, was, lasted, turns)
   local own, rate, stored = l.own, l.rate, tonumber(reply)
-  local seen = own and l.session and string.match(l.session, '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$')
+  local voucher = own and l.hash('VOUCHER') or ''
+  local seen = string.match(voucher, '^%d+ %d+ 0 0 (%-?%d+)$')
   l.known = seen and tonumber(seen) == rate
+  local FROM, TO = 18, 26 -- the time of the voucher, without its last four digits
+  l.vouched = l.known and string.sub(voucher, FROM, TO) == string.sub(l.at, 1, TO - FROM + 1)
   local rateThere = was or not l.set and rate or nil -- the rate that the value belongs to
   if own then
     rateThere = tonumber(seen or '')
@@ -115,8 +118,8 @@ end
 -- Without records nothing is outstanding: the value is the rate. Otherwise the value is rebuilt in three
 -- cases:
 --   1. It cannot be right: it is missing, or above the rate.
---   2. It is the own value of one client, and the session has not seen the rate: a client that changes the
---      rate cannot reach the values of other clients.
+--   2. It is an own value, and no voucher says that it is right for the rate: a client that changes the rate
+--      cannot reach the values of other clients.
 --   3. Records have expired, and either few records are left, or more than the value allows for, or the
 --      value has not been checked for an interval. For Java may leave it wrong (by a release, or a request
 --      that it sent twice), and that must not last longer than an interval. If more than MANY

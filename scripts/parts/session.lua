@@ -1,5 +1,5 @@
 -- session.lua: what the session remembers of its last request (all that one script call asks for): `number
--- time amount where`, and for a PER_CLIENT limiter the rate by which the value is right. It is written before
+-- time amount where`, and for a PER_CLIENT limiter the rate. It is written before
 -- records and value: a server without memory refuses it, and then nothing is half done. Java ignores the
 -- field. Numbers of requests have 16 digits, so that comparing them as texts compares them as numbers.
 
@@ -8,7 +8,6 @@
 local function remember(l, number, took, at)
   local entry = number .. ' ' .. l.at .. ' ' .. took .. ' ' .. at
   l.hash('HSET', l.field, l.own and entry .. string.format(' %d', l.rate) or entry)
-  l.known = l.own
   -- The bytes of the time in the field, without its last four digits. These change within 10 s; a call that
   -- finds the rest of the time unchanged need not look for old sessions.
   local FROM, TO = 18, 26

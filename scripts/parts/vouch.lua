@@ -1,11 +1,12 @@
--- vouch.lua: how a call of a Group vouches for the own value of a PER_CLIENT limiter (rebuild.lua).
+-- vouch.lua: for which rate the own value of a PER_CLIENT limiter is right. A client that changes the rate
+-- cannot reach the values of other clients, so each value has a voucher: a field of the hash, named `session:`
+-- and the key of the value. All Clients with one ID share it, as they share the value. After two changes of
+-- the rate, a note of each Client would vouch for a value that another one wrote between the changes.
+--
+-- The field has the form of a session, and expires like one (sweep.lua): number 0, time, 0, 0, rate. A call
+-- that finds it more than 10 s old renews it. Without it the value is rebuilt.
 
--- vouch notes in the session of the Client for which rate the value is right from now on. If there is no such
--- session, it creates one with the request number 0, so that the next call need not rebuild the value.
-local function vouch(l, client)
-  if l.own then
-    local entry = string.match(l.hash('HGET', client) or '', '^(%d+ %d+ %-?%d+ %d+)')
-      or string.format('%016d %d 0 0', 0, l.now)
-    l.hash('HSET', client, string.format('%s %d', entry, l.rate))
-  end
+-- vouch notes that the value is right for the rate of now; or for none, if l.guessed.
+local function vouch(l)
+  l.hash('VOUCH', string.format('%016d %s 0 0 %d', 0, l.at, l.guessed and l.rate + 1 or l.rate))
 end

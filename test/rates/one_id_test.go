@@ -1,0 +1,165 @@
+package rates_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A pod is an exact model of what Clients with one ID share of a PER_CLIENT limit.
+type pod struct {
+	*Bench
+	random   *rand.Rand
+	name     string
+	clients  []*rratelimiter.Client
+	other    *rratelimiter.Client // of another ID
+	rate     int64
+	interval int64 // ms
+	grants   []*podGrant
+	log      []string
+}
+
+// A podGrant is what a Client was granted, and has not given back.
+type podGrant struct {
+	client      int
+	at, n       int64
+	reservation *rratelimiter.Reservation // whose record no release takes
+	settled     bool
+}
+
+// Two Clients with one ID share a pair of keys, also while the rate changes behind the back of either: a
+// request is granted if, and only if, the permits of the last interval leave room for it.
+func TestClientsWithOneIDShareALimit(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		for range redistest.Rounds(t, 200) {
+			seed := rand.Uint64()
+			p := newPod(b, seed)
+			for range 60 {
+				p.step()
+			}
+			if b.Failed() {
+				b.Fatalf("seed %d: %q", seed, p.log)
+			}
+		}
+	})
+}
+
+func newPod(b *Bench, seed uint64) *pod {
+	b.Helper()
+	p := &pod{Bench: b, random: rand.New(rand.NewPCG(seed, 0)), name: redistest.Name(b.T), rate: 10, interval: 1000}
+	clock := rratelimiter.WithClock(func() time.Time { return time.UnixMilli(b.Now) })
+	for range 2 {
+		p.clients = append(p.clients, rratelimiter.New(b.RDB, clock, rratelimiter.WithID("pod")))
+	}
+	p.other = rratelimiter.New(b.RDB, clock)
+	for _, c := range append(p.clients, p.other) {
+		b.Cleanup(func() { _ = c.Close() })
+	}
+	b.Want(p.other.RateLimiter(p.name).SetRate(b.Context(), PerClient, p.rate, time.Second))
+	b.Want(p.other.RateLimiter(p.name+"2").SetRate(b.Context(), PerClient, 1<<30, time.Second))
+	return p
+}
+
+func (p *pod) step() {
+	p.Now += 1 + p.random.Int64N(150)
+	i := p.random.IntN(len(p.clients))
+	l := p.clients[i].RateLimiter(p.name)
+	n := 1 + p.random.Int64N(4)
+	switch kind := p.random.IntN(16); {
+	case kind < 5:
+		ok, err := l.TryAcquire(p.Context(), n, 0)
+		p.judges("acquire", i, n, ok, err, nil)
+	case kind < 7:
+		second := p.clients[i].RateLimiter(p.name + "2")
+		ok, err := p.clients[i].All(l, second).TryAcquire(p.Context(), n, 0)
+		p.judges("group", i, n, ok, err, nil)
+	case kind < 9:
+		r, _, err := l.TryReserve(p.Context(), n)
+		p.judges("reserve", i, n, r != nil, err, r)
+	case kind < 11:
+		p.settles(i)
+	case kind < 13:
+		p.releases(i, l)
+	case kind < 15:
+		p.changes()
+	default:
+		p.Now += p.random.Int64N(1500)
+	}
+}
+
+// judges compares what a call got with the model.
+func (p *pod) judges(call string, i int, n int64, ok bool, err error, r *rratelimiter.Reservation) {
+	p.log = append(p.log, fmt.Sprintf("%d: %s %d by %d: %v %v", p.Now, call, n, i, ok, err))
+	want := p.out()+n <= p.rate
+	if n > p.rate {
+		want, err = false, nil
+	}
+	if ok != want || err != nil {
+		p.Errorf("%s of %d: %v, %v with %d of %d out", call, n, ok, err, p.out(), p.rate)
+	}
+	if ok {
+		p.grants = append(p.grants, &podGrant{i, p.Now, n, r, false})
+	}
+}
+
+// out returns the permits of the last interval.
+func (p *pod) out() (sum int64) {
+	for _, g := range p.grants {
+		if g.at > p.Now-p.interval {
+			sum += g.n
+		}
+	}
+	return sum
+}
+
+// settles settles a reservation of a Client for fewer permits, by either Client.
+func (p *pod) settles(i int) {
+	for _, g := range p.grants {
+		if g.reservation == nil || g.settled || g.at <= p.Now-p.interval {
+			continue
+		}
+		r, err := p.clients[i].Reservation(g.reservation.ID())
+		p.Want(err)
+		used := p.random.Int64N(g.n + 1)
+		p.log = append(p.log, fmt.Sprintf("%d: settle %d of %d by %d", p.Now, used, g.n, i))
+		p.Want(r.Settle(p.Context(), used))
+		g.n, g.settled = used, true
+		return
+	}
+}
+
+// releases gives back what a Client was granted last.
+func (p *pod) releases(i int, l *rratelimiter.RateLimiter) {
+	for j := len(p.grants) - 1; j >= 0; j-- {
+		g := p.grants[j]
+		if g.client == i && g.reservation == nil && g.n > 0 && g.at > p.Now-p.interval {
+			n := 1 + p.random.Int64N(g.n)
+			p.log = append(p.log, fmt.Sprintf("%d: release %d by %d", p.Now, n, i))
+			p.Want(l.Release(p.Context(), n))
+			g.n -= n
+			return
+		}
+	}
+}
+
+// changes changes the rate: as Java does, by a Client of another ID, or by one of this ID.
+func (p *pod) changes() {
+	p.rate = []int64{5, 10, 20}[p.random.IntN(3)]
+	how := p.random.IntN(3)
+	p.log = append(p.log, fmt.Sprintf("%d: rate %d, way %d", p.Now, p.rate, how))
+	by := p.other
+	switch how {
+	case 0:
+		p.Want(p.Look.HSet(p.Context(), p.name, "rate", p.rate).Err())
+		return
+	case 1:
+		by = p.clients[p.random.IntN(len(p.clients))]
+	}
+	p.Want(by.RateLimiter(p.name).SetRate(p.Context(), PerClient, p.rate, time.Second,
+		rratelimiter.WithKeepState()))
+}
