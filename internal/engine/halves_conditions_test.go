@@ -91,8 +91,11 @@ var conditionsOfKeys = []condition{
 		s.typ, s.hash["type"], s.value = "1", "1", "5"
 	}},
 	{"(%-?%d+)$') == f[1]", "(%-?%d+)$')", func(s *keysState) {
-		s.typ, s.hash["type"], s.hash[mySession] = "1", "1", sessionText(1, theTime)+" 11"
+		s.vouched("11", theTime)
 		s.value = "5"
+	}},
+	{"\n    and string.sub(voucher, FROM, TO) == string.sub(at, 1, 9) or", " or", func(s *keysState) {
+		s.vouched("10", theTime-11_000)
 	}},
 	{" interval > 0", " true", func(s *keysState) {
 		s.hash["interval"] = "-1000"
@@ -242,7 +245,7 @@ var conditionsOfFirstCalls = []condition{
 var conditionsOfGroups = []condition{
 	{"common and kind", "kind", func(s *keysState) { s.value = nil }},
 	{"kind == '0' and", "", func(s *keysState) {
-		s.typ, s.hash["type"], s.hash[mySession] = "1", "1", sessionText(1, theTime)+" 10"
+		s.vouched("10", theTime)
 	}},
 	{" and ARGV[12] == ''", "", argument(argResolution, 300)},
 	{" not redis.call('ZSCORE', KEYS[3], member)", " true", func(s *keysState) {

@@ -54,6 +54,15 @@ func sessionText(number, at int64) string {
 	return fmt.Sprintf("%s %d 1 %d", wire.Number(number), at, at)
 }
 
+// myVoucher is the field that vouches for an own value (scripts/parts/vouch.lua).
+const myVoucher = wire.SessionPrefix + "{l}:value"
+
+// vouched makes it the PER_CLIENT limit of a client whose value was noted to be right for a rate.
+func (s *keysState) vouched(rate string, at int64) {
+	s.typ, s.hash["type"], s.hash[mySession] = "1", "1", sessionText(1, theTime)+" 10"
+	s.hash[myVoucher] = fmt.Sprintf("%s %d 0 0 %s", wire.Number(0), at, rate)
+}
+
 func recordOf(permits uint32, at float64) redis.Z {
 	return redis.Z{Score: at, Member: string(wire.Layouts[0].Append(nil, permits, false))}
 }
@@ -379,8 +388,8 @@ var spoilers = []func(s *keysState, random *rand.Rand){
 	func(s *keysState, random *rand.Rand) { s.args[argPortion] = anyOf(random, "", "5 0 0 0", "5 3 1 2") },
 	func(s *keysState, _ *rand.Rand) { s.typ = "1" },
 	func(s *keysState, _ *rand.Rand) { s.typ, s.hash["type"] = "1", "1" },
-	func(s *keysState, _ *rand.Rand) {
-		s.typ, s.hash["type"], s.hash[mySession] = "1", "1", sessionText(1, theTime)+" 10"
+	func(s *keysState, random *rand.Rand) {
+		s.vouched(anyOf(random, "10", "11"), theTime-anyOf[int64](random, 0, 0, 11_000))
 	},
 	func(s *keysState, random *rand.Rand) {
 		s.hash["interval"] = anyOf(random, "1000", "1000000")
@@ -428,8 +437,8 @@ func (s *keysState) ages(expired, living int, near bool) {
 		s.records = append(s.records, recordOf(1, now-interval+1+float64(i)))
 	}
 	s.hash["rate"], s.value = "40", fmt.Sprint(40-expired-living)
-	if seen, own := s.hash[mySession].(string); own && strings.HasSuffix(seen, " 10") {
-		s.hash[mySession] = strings.TrimSuffix(seen, "10") + "40"
+	if seen, own := s.hash[myVoucher].(string); own && strings.HasSuffix(seen, " 10") {
+		s.vouched("40", int64(now))
 	}
 }
 

@@ -85,11 +85,14 @@ end
 -- readHash, turns says that versions take turns.
 local function readValue(l, reply, was, lasted, turns)
   local own, rate, stored = l.own, l.rate, tonumber(reply)
-  local voucher = own and l.hash('VOUCHER') or ''
-  local seen = string.match(voucher, '^%d+ %d+ 0 0 (%-?%d+)$')
-  l.known = seen and tonumber(seen) == rate
-  local FROM, TO = 18, 26 -- the time of the voucher, without its last four digits
-  l.vouched = l.known and string.sub(voucher, FROM, TO) == string.sub(l.at, 1, TO - FROM + 1)
+  local seen
+  if own then
+    local FROM, TO = 18, 26 -- the time of the voucher, without its last four digits
+    local voucher = l.hash('VOUCHER') or ''
+    seen = string.match(voucher, '^%d+ %d+ 0 0 (%-?%d+)$')
+    l.known = seen and tonumber(seen) == rate
+    l.vouched = l.known and string.sub(voucher, FROM, TO) == string.sub(l.at, 1, TO - FROM + 1)
+  end
   local rateThere = was or not l.set and rate or nil -- the rate that the value belongs to
   if own then
     rateThere = tonumber(seen or '')
