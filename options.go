@@ -37,9 +37,9 @@ type settings struct {
 	observer   Observer // nil for none
 }
 
-// WithID sets the ID of the Client, the scope of its PerClient limits. Concurrent
-// processes need different IDs. The name of the pod, for example, makes its limits
-// survive a restart. The first call rejects an ID that is empty or has a brace. The
+// WithID sets the ID of the Client, the scope of its PerClient limits: Clients with one ID
+// share such a limit, also in different processes. The name of the pod, for example, makes
+// the limits of a process survive a restart. The first call rejects an ID that is empty or has a brace. The
 // default is a random UUID, as in Redisson.
 func WithID(id string) Option {
 	return option(func(s *settings) { s.id = id })

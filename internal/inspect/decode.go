@@ -3,7 +3,6 @@ package inspect
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -154,16 +153,23 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 	case over && (live <= few || value+live > rate):
 		return true
 	}
-	return p.ID != "" && !l.vouched()
+	return p.ID != "" && p.valueRate != rate
 }
 
 // takesTurns reports whether versions with other intervals use the limiter: then records that have expired
 // for one version stay, and each call rebuilds the value (scripts/parts/span.lua).
 func (l *Limiter) takesTurns() bool { return l.Config.turns > l.At.UnixMilli() }
 
-// vouched reports whether a session confirms the value of its client for the current rate.
-func (l *Limiter) vouched() bool {
-	return slices.ContainsFunc(l.Sessions, func(s Session) bool { return s.Rate == l.Config.Rate })
+// decodeVoucher finds out for which rate the value of a client was noted to be right.
+func (p *Pair) decodeVoucher(fields []any) {
+	p.valueRate = math.MinInt64
+	for _, field := range fields {
+		var number, at, zero int64
+		_, err := fmt.Sscanf(fmt.Sprint(field), "%d %d %d %d %d", &number, &at, &zero, &zero, &p.valueRate)
+		if err != nil {
+			p.valueRate = math.MinInt64
+		}
+	}
 }
 
 // forecast computes when 1 permit, a tenth and all of the rate are available if none are taken meanwhile.

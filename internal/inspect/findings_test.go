@@ -192,10 +192,10 @@ func TestAChangedRateIsNoDrift(t *testing.T) {
 		if p := got.PairOf("me"); p.Remaining != rate-3 {
 			t.Errorf("%d: %+v", rate, p)
 		}
-		rdb.HDel(t.Context(), l.Name(), got.Sessions[0].Field) // as if the client were one of Java
+		rdb.HDel(t.Context(), l.Name(), wire.VoucherOf(got.Keys[3].Name)) // as if the client were one of Java
 		got = look(t, rdb, l.Name(), "me")
 		if len(got.Findings) != 1 || !strings.HasSuffix(got.Findings[0].Fault, " or B9") || got.Holds() {
-			t.Errorf("%d, without a session: found %+v", rate, got.Findings)
+			t.Errorf("%d, without a voucher: found %+v", rate, got.Findings)
 		}
 		take(t, l, 1)
 		if got = look(t, rdb, l.Name(), "me"); len(got.Findings) != 0 {

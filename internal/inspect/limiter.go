@@ -67,7 +67,7 @@ type Session struct {
 	At     time.Time `json:"at"`
 	Amount int64     `json:"amount"` // permits taken; below 0: given back
 
-	// Rate is the rate of the client's value, in a PER_CLIENT limiter; 0 elsewhere.
+	// Rate is the rate that the request found, in a PER_CLIENT limiter; 0 elsewhere.
 	Rate int64 `json:"rate,omitempty"`
 }
 
@@ -98,7 +98,8 @@ type Pair struct {
 	AtLeast   bool     `json:"at_least"`        // expired records are unread: more may remain, or less debt
 	Drift     int64    `json:"drift"`           // Value + permits of all records - rate, if Checked
 	Checked   bool     `json:"checked"`         // all records were read, and Value is an integer or missing
-	Back      []Return `json:"back"`            // when 1 permit, a tenth and all of the rate are available
+	valueRate int64    // of Value, by its voucher, in a PER_CLIENT limiter; math.MinInt64 if none is known
+	Back      []Return `json:"back"` // when 1 permit, a tenth and all of the rate are available
 }
 
 // A Record is one member of the sorted set.

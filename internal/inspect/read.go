@@ -144,6 +144,7 @@ type pairReading struct {
 	text           *redis.StringCmd
 	total          *redis.IntCmd
 	oldest, newest *redis.ZSliceCmd
+	voucher        *redis.SliceCmd
 }
 
 func newReading(hash string, records int, ids []string) *reading {
@@ -174,6 +175,7 @@ func (r *reading) ask(ctx context.Context, p redis.Pipeliner) {
 		pair.total = p.ZCard(ctx, pair.permits.name)
 		pair.oldest = p.ZRangeWithScores(ctx, pair.permits.name, 0, r.half-1)
 		pair.newest = p.ZRangeWithScores(ctx, pair.permits.name, -r.half, -1)
+		pair.voucher = p.HMGet(ctx, r.hash, wire.VoucherOf(pair.value.name))
 	}
 }
 
@@ -222,11 +224,12 @@ func (r *pairReading) pair(apart bool) (Pair, []Key, error) {
 		pair.Records = []Record{}
 		return pair, []Key{{r.value.name, none, noKey}, {r.permits.name, none, noKey}}, nil
 	}
-	if err := failed(r.text, r.total, r.oldest, r.newest); err != nil {
+	if err := failed(r.text, r.total, r.oldest, r.newest, r.voucher); err != nil {
 		return pair, nil, err
 	}
 	keys := []Key{r.value.key(), r.permits.key()}
 	pair.Total = r.total.Val()
+	pair.decodeVoucher(r.voucher.Val())
 	pair.decodeValue(r.text.Val(), keys[0].There())
 	pair.decodeRecords(r.oldest.Val(), r.newest.Val())
 	return pair, keys, nil

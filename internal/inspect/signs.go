@@ -77,8 +77,7 @@ func (p *Pair) drift(l *Limiter) []Finding {
 	}
 	s := signs[i]
 	if p.ID != "" && p.Counts {
-		was := func(session Session) bool { return session.Rate == c.Rate+p.Drift }
-		if p.Checked && slices.ContainsFunc(l.Sessions, was) {
+		if p.Checked && p.valueRate == c.Rate+p.Drift {
 			return remark("B9", "rate changed", "The next call of the client adapts it.",
 				"The value is for a rate of %d: this client has not called since the rate was changed.",
 				c.Rate+p.Drift)
