@@ -36,7 +36,7 @@ type podGrant struct {
 // request is granted if, and only if, the permits of the last interval leave room for it.
 func TestClientsWithOneIDShareALimit(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
-		for range redistest.Rounds(t, 200) {
+		for range redistest.Rounds(t, 60) {
 			seed := rand.Uint64()
 			p := newPod(b, seed)
 			for range 60 {
@@ -46,6 +46,23 @@ func TestClientsWithOneIDShareALimit(t *testing.T) {
 				b.Fatalf("seed %d: %q", seed, p.log)
 			}
 		}
+	})
+}
+
+// A Client does not trust a value that another one wrote for the rate between two changes.
+func TestTwoChangesOfTheRateWithOneID(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		p := newPod(b, 0)
+		one, two := p.clients[0].RateLimiter(p.name), p.clients[1].RateLimiter(p.name)
+		set := func(rate int64) { b.Want(b.Look.HSet(b.Context(), p.name, "rate", rate).Err()) } // as Java
+		b.Want(Yes(one.TryAcquire(b.Context(), 8, 0)))
+		set(20)
+		b.Want(Yes(two.TryAcquire(b.Context(), 1, 0)))
+		set(10)
+		if ok, err := one.TryAcquire(b.Context(), 10, 0); ok || err != nil {
+			t.Errorf("19 of 10 permits were granted: %v, %v", ok, err)
+		}
+		b.Want(Yes(one.TryAcquire(b.Context(), 1, 0)))
 	})
 }
 
