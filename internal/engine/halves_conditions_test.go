@@ -190,7 +190,7 @@ var conditionsOfCalls = []condition{
 		s.hash["rate"], s.value = "1000000000000", "999999999997"
 		s.asks(1<<32 + 5)
 	}},
-	{"not first[1] or string.find(first[1], '\\210G', 1, true)", "true", func(s *keysState) {
+	{"string.find(first[1], '\\210G', 1, true)", "true", func(s *keysState) {
 		s.removedByJava(1)
 	}},
 }

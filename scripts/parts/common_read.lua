@@ -67,5 +67,8 @@ if right and all > value and all <= rate and lone then
     and math.min(MOST, (since + interval - now) * 1000 - us) or nil
 end
 local recent = f[5] and string.sub(f[5], FROM, TO) == string.sub(at, 1, 9) -- session.lua
-right = right and latest <= now and (recent or not first[1] or string.find(first[1], '\210G', 1, true))
-  and (wait or all <= value and all <= FULL and (recent or redis.call('HLEN', KEYS[1]) < FEW))
+if right and first[1] and not recent then
+  right = string.find(first[1], '\210G', 1, true)
+end
+right = right and latest <= now and (wait or all <= value and all <= FULL
+  and (recent or redis.call('HLEN', KEYS[1]) < FEW))
