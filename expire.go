@@ -10,11 +10,14 @@ import (
 //
 // The time to live belongs to the limiter as a whole: the hash decides whether a
 // condition holds, and value and permits follow it. Each acquire gives value and permits
-// the remaining time of the hash, so that they end together. A changed rate leaves the time
-// to live as it is. With WithKeepAlive, each acquire and release replaces it.
+// the remaining time of the hash, so that they end together; those of the other clients of a
+// PerClient limiter follow with their next acquires, and until then end when they would have.
+// A changed rate leaves the time to live as it is. With WithKeepAlive, each acquire and
+// release replaces it.
 //
 // At its end the limiter gives all permits back, so no call waits for longer, and RetryAfter
-// and ResetAfter do not point beyond it. Afterwards an acquire sets the rate again (WithRate,
+// and ResetAfter do not point beyond it. A call that waits already when another program sets
+// an end, as by EXPIRE, finds it when it asks next. Afterwards an acquire sets the rate again (WithRate,
 // Keyed), or returns ErrNotInitialized.
 //
 // This holds for Expire, ExpireAt, the ExpireIf methods and ClearExpire: a fraction of a

@@ -80,7 +80,7 @@ else
 end
 
 local reply
-local writes = not idle or withdraws or resent
+local writes = not idle or withdraws or resent or l.unseen
 l.replaces = l.replaces and writes
 if not asked and l.drift == 0 and not l.replaces then
   if not answers then

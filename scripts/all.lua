@@ -20,6 +20,7 @@
 
 -- include parts/common_time.lua
 local seen, asked, resent, common, granted = {}, ARGV[8] == '1', (ARGV[7] or '') ~= '', true, true
+local dues = false -- a refusal writes no session, which would note the check
 -- MEMBER
 do
   local NEXT = 15 -- where the arguments of the second limiter begin
@@ -32,6 +33,7 @@ do
   -- include parts/common_read.lua
   common = right and (wait or not redis.call('ZSCORE', KEYS[3], member))
   granted = granted and not wait
+  dues = dues or due
   seen[#seen + 1] = {
     kind = kind, amount = amount, member = member, given = given,
     hash = f, text = text, oldest = oldest, now = now, us = us, timed = at ~= ARGV[6], at = at,
@@ -42,6 +44,7 @@ do
   }
 end
 -- MEMBER
+common = common and (granted or not dues)
 if common then
   local replies, i, brief = {}, 0, granted and not asked
   -- MEMBER
@@ -128,7 +131,7 @@ for i = #members, 1, -1 do
       replies[#replies + 1] = reply[j]
     end
   end
-  if not never or resent then
+  if not never or resent or l.unseen then
     local notes = not l.held and not again and (taken > 0 or resent or l.unseen)
     finish(l, take(l, l.request, taken, notes))
   end

@@ -6,6 +6,7 @@
 -- ARGV[3]  that length, or that point as a Unix time, in ms. If it has passed, the limiter is removed
 -- ARGV[4]  the condition, only with PEXPIRE: NX none is set, XX one is set, GT it is later than the one set,
 --          LT it is earlier; or empty
+-- ARGV[11] the channel that wakes waiters
 -- Reply:   1 done, or 0: there is no limiter, or the condition does not hold
 -- Errors:  BADKEY, OTHERTYPE (parts/read.lua)
 
@@ -27,6 +28,7 @@ if ARGV[2] ~= 'PERSIST' then
     or (how == 'GT' and (left < 0 or ttl <= left)) or (how == 'LT' and left >= 0 and ttl >= left) then
     return 0
   end
+  redis.pcall('PUBLISH', ARGV[11], 'changed') -- waits end with the limiter
   local t = redis.call('TIME') -- s, and the us beyond them
   if ttl <= (ARGV[2] == 'PEXPIREAT' and t[1] * 1000 + t[2] / 1000 or 0) then
     -- The commands below would free the records in the main thread, however many. UNLINK frees them in

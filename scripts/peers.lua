@@ -8,7 +8,7 @@
 -- A Client of Go has a session (parts/session.lua), a Client with Groups further ones for their calls, and one
 -- that booked (book.lua) a field for that, whose names end in a dot and a number. All of them count as one
 -- Client. Other fields count for none, whatever they hold: Java, users and older versions write them as well.
--- A Client whose requests are all refused has no session.
+-- A Client whose requests are all refused has a session only once it has checked the value (unseen.lua).
 
 -- include parts/common.lua
 -- include parts/keys.lua

@@ -190,9 +190,14 @@ var conditionsOfCalls = []condition{
 		s.hash["rate"], s.value = "1000000000000", "999999999997"
 		s.asks(1<<32 + 5)
 	}},
-	{"string.find(first[1], '\\210G', 1, true)", "true", func(s *keysState) {
-		s.removedByJava(1)
+	{"right = sum == rate", "", func(s *keysState) { s.removedByJava(1) }},
+	{" or rate + 1", " or rate", func(s *keysState) {
+		s.ages(0, 11, true)
+		s.hash[mySession], s.value = sessionText(1, theTime-15_000), "28"
 	}},
+	{"some = not wait and", "some =", refused(func(s *keysState) {
+		s.hash[mySession] = sessionText(1, theTime-15_000)
+	})},
 }
 
 var conditionsOfLives = []condition{
@@ -204,8 +209,8 @@ var conditionsOfLives = []condition{
 	{"ttl < keep - keep / 8 or", "", keptAlive(2*time.Second+900*time.Millisecond, 0, 0)},
 	{"text > ttl + least or", "", keptAlive(0, time.Hour, 0)},
 	{" or records > ttl + least", "", keptAlive(0, 0, time.Hour)},
-	{"redis.call('PTTL', KEYS[2]) > 0 or", "", func(s *keysState) { s.ttls[1] = time.Second }},
-	{" or redis.call('PTTL', KEYS[3]) > 0", "", func(s *keysState) { s.ttls[2] = time.Second }},
+	{"redis.call('PTTL', KEYS[2]) >= 0 or", "", func(s *keysState) { s.ttls[1] = time.Second }},
+	{" or redis.call('PTTL', KEYS[3]) >= 0", "", func(s *keysState) { s.ttls[2] = time.Second }},
 	{"if ends then", "if false then", refused(func(s *keysState) { s.ttl = 100 * time.Millisecond })},
 }
 

@@ -186,7 +186,9 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 // EXPIRE takes it. It reports whether the command did.
 func (l *Limiter) Expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
 	return within(ctx, l, func(ctx context.Context) (bool, error) {
-		call := newCall(expireScript, argumentsOf(command, ms, condition))
+		args := argumentsOf(command, ms, condition)
+		args.put(argChannel, wire.ChangedOf(l.Hash))
+		call := newCall(expireScript, args)
 		call.Done = changedAnything
 		reply, _, err := l.run(ctx, call)
 		return reply.At(0) == 1 && err == nil, err

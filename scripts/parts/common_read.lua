@@ -6,8 +6,8 @@
 -- later time than now, or there is none, and the value is the rate. At most SOME records have expired, and
 -- either the value is not due for a check (read.lua), or at most LEFT records remain and their sum confirms
 -- it. If records have expired, or a caller asks for numbers, the newest record is no later than now either.
--- The session is less than ten seconds old, or the oldest record is one of Go (unseen.lua). The permits are
--- there, or return with the oldest record that counts.
+-- If the session is older than ten seconds and no record has expired, at most LEFT records confirm the value
+-- as well (unseen.lua). The permits are there, or return with the oldest record that counts.
 --
 -- Before it: kind, amount and given are ARGV[1], ARGV[4] and ARGV[13] of the limiter; asked, a caller asks
 -- for numbers; usual, no argument is there that only the general case knows; lone, the request is a single
@@ -19,10 +19,12 @@
 --   rate, interval, keep, own  the configuration
 --   all, value  the permits that are asked for, and those that are left
 --   gone, back  how many records have expired, and their permits, which value has
+--   due     the session does not note a check of the value yet (unseen.lua)
 --   first, latest, since  the oldest record that counts; the time of the newest one; that of the oldest one
 
 local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
 local LEFT, SOME = 10, 20 -- records to be summed (FEW of read.lua); expired records
+local IN = 17 -- as in unseen.lua
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2], 'longest')
 local none = given ~= '' and f[1] == false and redis.pcall('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0
 local text, oldest = false, {}
@@ -67,8 +69,15 @@ if right and all > value and all <= rate and lone then
     and math.min(MOST, (since + interval - now) * 1000 - us) or nil
 end
 local recent = f[5] and string.sub(f[5], FROM, TO) == string.sub(at, 1, 9) -- session.lua
-if right and first[1] and not recent then
-  right = string.find(first[1], '\210G', 1, true)
+local due = first[1] and gone == 0 and not recent and (f[5] or now % IN == 0)
+if right and due then
+  local some = not wait and redis.call('ZCARD', KEYS[3]) <= LEFT and redis.call('ZRANGE', KEYS[3], '0', '-1')
+  local sum = some and value or rate + 1
+  for i = 1, some and #some or 0 do
+    local a, b, c, d = string.byte(some[i], -4, -1)
+    sum = d and sum + a + b * 256 + c * 65536 + d * 16777216 or sum
+  end
+  right = sum == rate
 end
 right = right and latest <= now and (wait or all <= value and all <= FULL
   and (recent or redis.call('HLEN', KEYS[1]) < FEW))

@@ -25,14 +25,14 @@ if keep > 0 then
 else
   local MINUTE = 60000 -- ms
   local ttl = redis.call('PTTL', KEYS[1])
-  ends = ttl > 0 and ttl + 1 or nil
-  if own and ttl <= 0 then
+  ends = ttl >= 0 and ttl + 1 or nil -- 0 in the last ms
+  if own and ttl < 0 then
     ttl = 2 * interval + MINUTE
   end
-  if ttl > 0 then
-    redis.call('PEXPIRE', KEYS[2], ttl)
-    redis.call('PEXPIRE', KEYS[3], ttl)
-  elseif redis.call('PTTL', KEYS[2]) > 0 or redis.call('PTTL', KEYS[3]) > 0 then
+  if ttl >= 0 then
+    redis.call('PEXPIRE', KEYS[2], math.max(1, ttl))
+    redis.call('PEXPIRE', KEYS[3], math.max(1, ttl))
+  elseif redis.call('PTTL', KEYS[2]) >= 0 or redis.call('PTTL', KEYS[3]) >= 0 then
     redis.call('PERSIST', KEYS[2])
     redis.call('PERSIST', KEYS[3])
   end

@@ -35,7 +35,9 @@ local function judgeRun(l, b, n, many, inline)
       b.spent = l.free and 0 or b.spent + fit * n
       b.quota = b.quota and b.quota - fit * n
     elseif shy then
-      wait = -math.max(2, b.paced and math.min(MOST, BURST * l.interval) or math.min(TURN, PART * l.interval))
+      -- include parts/ends.lua
+      local pause = b.paced and math.min(MOST, BURST * l.interval) or math.min(TURN, PART * l.interval)
+      wait = -math.max(2, math.min(pause, endsIn(l) * 1000))
     elseif b.held and n <= l.value then
       wait = b.late
     else

@@ -28,14 +28,15 @@ local function setLifetime(l)
     l.hash('PEXPIRE', ttl)
   else
     ttl = l.hash('PTTL')
-    if ttl <= 0 and l.own then
+    if ttl < 0 and l.own then
       ttl = 2 * math.max(0, l.span) + MINUTE -- a record may be dated an interval ahead (ahead.lua)
     end
   end
-  if ttl > 0 then
+  if ttl >= 0 then
+    ttl = math.max(1, ttl) -- 0 is the last ms
     l.text('PEXPIRE', ttl)
     l.records('PEXPIRE', ttl)
-  elseif l.text('PTTL') > 0 or l.records('PTTL') > 0 then
+  elseif l.text('PTTL') >= 0 or l.records('PTTL') >= 0 then
     l.text('PERSIST')
     l.records('PERSIST')
   end

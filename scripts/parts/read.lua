@@ -175,7 +175,7 @@ local function countExpired(l)
     end
   end
   -- include parts/unseen.lua
-  return check or l.unseen
+  return check or sums
 end
 
 -- settleValue sets the value, and the total without the records that are to be removed.

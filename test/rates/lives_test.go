@@ -248,24 +248,101 @@ func TestWaitsEndWithTheLimiter(t *testing.T) {
 	})
 }
 
+// An end that Expire sets while a caller waits ends the wait.
+func TestExpireEndsWaits(t *testing.T) {
+	Bubble(t, func(l *Limiter) {
+		l.Want(l.SetRate(l.Context(), Overall, 1, 10*time.Second))
+		l.Takes(1)
+		began := time.Now()
+		time.AfterFunc(time.Second, func() { l.Want(Yes(l.Other().Expire(l.Context(), time.Second))) })
+		err := l.Acquire(l.Context(), 1)
+		want := 2*time.Second + time.Millisecond
+		if d := time.Since(began); !errors.Is(err, rratelimiter.ErrNotInitialized) || d != want {
+			l.Errorf("%v after %v, want ErrNotInitialized after %v", err, d, want)
+		}
+	})
+}
+
+// In its last ms a limiter still has an end.
+func TestTheLastMillisecondOfALimiter(t *testing.T) {
+	Bubble(t, func(l *Limiter) {
+		l.Want(l.SetRate(l.Context(), Overall, 10, 10*time.Second))
+		l.Want(Yes(l.Expire(l.Context(), 5*time.Millisecond)))
+		l.Sleep(4500 * time.Microsecond)
+		if r, err := l.Allow(l.Context(), 10); err != nil || !r.Allowed || r.ResetAfter != time.Millisecond {
+			l.Fatal(r, r.ResetAfter, err)
+		}
+		if r, err := l.Allow(l.Context(), 1); err != nil || r.Allowed || r.RetryAfter > time.Millisecond {
+			l.Fatal(r, err)
+		}
+		l.Sleep(2 * time.Millisecond)
+		if n := l.Look.Exists(l.Context(), l.Keys()...).Val(); n != 0 {
+			l.Fatalf("%d keys outlive the hash", n)
+		}
+	})
+}
+
+// Where callers of several Clients share a limiter, their pauses end with it as well.
+func TestPausesEndWithTheLimiter(t *testing.T) {
+	Bubble(t, func(l *Limiter) {
+		l.Want(l.SetRate(l.Context(), Overall, 100, time.Minute))
+		began, ended := time.Now(), make(chan time.Duration, 80)
+		for range 4 {
+			other := l.Other()
+			for range 20 {
+				go func() {
+					for {
+						if err := other.Acquire(l.Context(), 1); errors.Is(err, rratelimiter.ErrNotInitialized) {
+							break
+						}
+					}
+					ended <- time.Since(began)
+				}()
+			}
+		}
+		l.Sleep(time.Second)
+		l.Want(Yes(l.Expire(l.Context(), time.Second)))
+		for range 80 {
+			if d := <-ended; d > 2*time.Second+100*time.Millisecond {
+				l.Fatalf("a caller waited until %v, want 2s", d)
+			}
+		}
+	})
+}
+
 // Beside a Java whose clock is ahead Go finds no expired record, and checks the value all the same.
 func TestAWrongValueIsFoundBesideAFastClock(t *testing.T) {
-	Bubble(t, func(l *Limiter) {
-		l.Want(l.SetRate(l.Context(), Overall, 100, time.Second))
-		l.Want(l.Look.Set(l.Context(), l.ValueKey(), 40, 0).Err()) // Java was charged twice
-		for range 300 {
-			ahead := time.Now().Add(200 * time.Millisecond).UnixMilli()
-			expired := &redis.ZRangeBy{Min: "-inf", Max: fmt.Sprint(ahead - 1000)}
-			old := l.Look.ZRangeByScore(l.Context(), l.PermitsKey(), expired).Val()
-			if len(old) > 0 {
-				l.Want(l.Look.ZRemRangeByRank(l.Context(), l.PermitsKey(), 0, int64(len(old))-1).Err())
-				l.Want(l.Look.IncrBy(l.Context(), l.ValueKey(), int64(len(old))).Err())
-			}
-			l.Record(ahead, fmt.Sprintf("\x10%016d\x01\x00\x00\x00", ahead))
-			l.Want(l.Look.Decr(l.Context(), l.ValueKey()).Err())
-			l.Takes(1)
-			l.Sleep(50 * time.Millisecond)
+	const pause = 50 * time.Millisecond
+	for what, call := range map[string]func(l *Limiter){
+		"TryAcquire": func(l *Limiter) { l.Takes(1) },
+		"refused":    func(l *Limiter) { l.Want(No(l.TryAcquire(l.Context(), 100, 0))) },
+		"Group":      func(l *Limiter) { l.Want(Yes(l.Client.All(l.RateLimiter).TryAcquire(l.Context(), 1, 0))) },
+	} {
+		for _, java := range []int{0, 1} { // records of Java for each call of Go
+			t.Run(fmt.Sprint(what, " beside ", java), func(t *testing.T) {
+				Bubble(t, func(l *Limiter) {
+					l.Want(l.SetRate(l.Context(), Overall, 100, time.Second))
+					l.Takes(1)
+					l.Want(l.Look.DecrBy(l.Context(), l.ValueKey(), 40).Err()) // Java was charged twice
+					for range 300 {
+						ahead := time.Now().Add(200 * time.Millisecond).UnixMilli()
+						expired := &redis.ZRangeBy{Min: "-inf", Max: fmt.Sprint(ahead - 1000)}
+						old := l.Look.ZRangeByScore(l.Context(), l.PermitsKey(), expired).Val()
+						if len(old) > 0 {
+							last := int64(len(old)) - 1
+							l.Want(l.Look.ZRemRangeByRank(l.Context(), l.PermitsKey(), 0, last).Err())
+							l.Want(l.Look.IncrBy(l.Context(), l.ValueKey(), last+1).Err())
+						}
+						if java > 0 || what == "refused" {
+							l.Record(ahead, fmt.Sprintf("\x10%016d\x01\x00\x00\x00", ahead))
+							l.Want(l.Look.Decr(l.Context(), l.ValueKey()).Err())
+						}
+						call(l)
+						l.Sleep(pause)
+					}
+					l.Keeps(100, l.ValueKey(), l.PermitsKey())
+				})
+			})
 		}
-		l.Keeps(100, l.ValueKey(), l.PermitsKey())
-	})
+	}
 }
