@@ -44,6 +44,7 @@ do
   local f = since and redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', ARGV[2], 'longest') or {}
   local text = since and redis.pcall('GET', KEYS[2])
   local rate, interval, value = tonumber(f[1]), tonumber(f[2]), tonumber(text or nil)
+  p.value = value
   local right = rate and interval and value and f[3] == '0' and ARGV[from] == '0' and not f[5]
     and (ARGV[from + 8] or '') == ''
     and rate % 1 + interval % 1 + since % 1 == 0 and math.max(rate, interval) <= MOST
@@ -74,7 +75,13 @@ if common then
         -- include parts/packed.lua
         redis.call('ZADD', KEYS[3], p.at, packed(p.member, p.reserved - p.free))
       end
-      redis.call('INCRBY', KEYS[2], p.extra > 0 and '-' .. p.took or p.freed)
+      if type(redis.pcall('INCRBY', KEYS[2], p.extra > 0 and '-' .. p.took or p.freed)) == 'table' then
+        local ttl = redis.call('PTTL', KEYS[2]) -- the user may not run INCRBY, and SET removes it
+        redis.call('SET', KEYS[2], string.format('%d', p.value + p.free - p.extra))
+        if ttl > 0 then
+          redis.call('PEXPIRE', KEYS[2], ttl)
+        end
+      end
       if p.free > 0 then
         redis.pcall('PUBLISH', p.channel, 'changed')
       end
