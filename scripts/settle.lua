@@ -47,8 +47,8 @@ do
   p.value = value
   local right = rate and interval and value and f[3] == '0' and ARGV[from] == '0' and not f[5]
     and (ARGV[from + 8] or '') == ''
-    and rate % 1 + interval % 1 + since % 1 == 0 and math.max(rate, interval) <= MOST
-    and since > now - interval and since <= now and text == string.format('%d', value)
+    and rate % 1 + interval % 1 + since % 1 + value % 1 == 0 and math.max(rate, interval) <= MOST
+    and since > now - interval and since <= now
     and value + p.free <= rate and value - p.extra >= rate - MOST and p.reserved + p.extra <= FULL
     and (not f[4] or f[4] < ARGV[3])
     and (p.extra == 0 or f[4] and string.sub(f[4], FROM, TO) == string.sub(at, 1, 9)
@@ -76,7 +76,8 @@ if common then
         redis.call('ZADD', KEYS[3], p.at, packed(p.member, p.reserved - p.free))
       end
       if type(redis.pcall('INCRBY', KEYS[2], p.extra > 0 and '-' .. p.took or p.freed)) == 'table' then
-        local ttl = redis.call('PTTL', KEYS[2]) -- the user may not run INCRBY, and SET removes it
+        -- The user may not run INCRBY, or it refuses the text (finish.lua). SET removes the time to live.
+        local ttl = redis.call('PTTL', KEYS[2])
         redis.call('SET', KEYS[2], string.format('%d', p.value + p.free - p.extra))
         if ttl > 0 then
           redis.call('PEXPIRE', KEYS[2], ttl)

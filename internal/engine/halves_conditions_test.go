@@ -314,7 +314,7 @@ var conditionsOfSettlements = []condition{
 	{"math.max(rate, interval)", "interval", field("rate", "9007199254740994")},
 	{"math.max(rate, interval)", "rate", field("interval", "1e300")},
 	{"since > now - interval", "true", func(s *keysState) { s.records[0].Score = theTime - 1000 }},
-	{" and text == string.format('%d', value)", "", func(s *keysState) { s.value = "-0" }},
+	{" + value % 1", "", func(s *keysState) { s.value = "2.5" }},
 	{"value + p.free <= rate", "true", func(s *keysState) { s.value = "9" }},
 	{"value - p.extra >= rate - MOST", "true", used(40, func(s *keysState) {
 		s.value = "-9007199254740980"
