@@ -30,7 +30,9 @@ type Repaired struct {
 // it when the last of the older clients has stopped. It does no harm to a limiter in use,
 // or to one that needs no repair. One call to Redis handles up to 2,000 records. If there
 // are more, it takes several calls, and the records of each thousandth of an interval
-// become one: their permits come back up to a thousandth late, never early.
+// become one: their permits come back up to a thousandth late, never early. Those of
+// reservations and leases stay as they are, unless they are in another format: then their
+// settlement frees nothing. If more than 20,000 stay, the value is left to the next acquires.
 //
 // For a PerClient limiter it repairs what this Client has written. Errors are
 // ErrNotInitialized if no rate is set, ErrBadState if the hash cannot be read,

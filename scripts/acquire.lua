@@ -64,10 +64,15 @@ end
 --          2. More than MANY records have expired. They are removed all at once (parts/finish.lua), and a new
 --             record must not be among them.
 --          3. More permits are to be withdrawn than one call can find.
+--          4. The name of a reservation is taken (parts/name_taken.lua).
 -- idle     nothing is to be written: every request wants more than the rate
 local taken, answers, idle = 0, nil, false
 local again = not held
   and (unfinished or l.dead > MANY or l.more and r.all > l.value and not (lone and r.all > l.rate))
+if lone and not (held or again) then
+  -- include parts/name_taken.lua
+  again = nameTaken(l, r)
+end
 if again then
   answers = {}
 elseif not held and r.all <= l.value and not l.free and r.all <= (share and share.quota or r.all) then

@@ -13,7 +13,8 @@
 -- than an interval is brought back to now. If there are more records than one call may handle, a call handles
 -- 1,000 of them. It joins the records within the same thousandth of an interval into one, dated by the
 -- latest; of the longest interval, while versions with different intervals take turns (parts/span.lua).
--- Records that only another version counts stay. At last so few records are left that one call sees all and
+-- Records that only another version counts stay. Those of reservations and leases are not joined, and keep
+-- their names, by which they are settled, if the format is theirs. At last one call sees all that is left and
 -- can tell the value.
 
 -- include parts/common.lua
@@ -22,6 +23,7 @@
 -- include parts/put.lua
 -- include parts/packed.lua
 -- include parts/finish.lua
+-- include parts/reserved.lua
 local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
 local err = read(l, ARGV[1], ARGV[2], nil)
 if err then
@@ -57,12 +59,17 @@ for i = 1, #part + 1, 2 do
   local old = time and time <= l.now - l.span
   local good = n > 0 and not old and (length == 8 or length == string.byte(record) + 5
     or (length == LC0I and string.sub(record, 1, 8) == '\8\0\0\0\0\0\0\0'))
-  local changed, key = false, nil
+  local alike = good and length == #ARGV[5] and string.sub(record, 1, #ARGV[12]) == ARGV[12]
+  local named, ahead = alike and (reserved(record) or leased(record)), not time or time > l.now + l.interval
+  local changed, key = good and not alike, nil
+  if good and ahead then
+    changed, time, score = not named, l.now, string.format('%d', l.now)
+  end
+  if named and ahead then
+    l.records('ZADD', score, record)
+    rewritten = rewritten + 1
+  end
   if good then
-    changed = length ~= #ARGV[5] or string.sub(record, 1, #ARGV[12]) ~= ARGV[12]
-    if not time or time > l.now + l.interval then
-      changed, time, score = true, l.now, string.format('%d', l.now)
-    end
     key = few and i or math.floor(time / slot) * 2 + (over and 1 or 0)
     counting, all = counting + (over and 0 or n), all + n
   elseif record then
@@ -70,13 +77,13 @@ for i = 1, #part + 1, 2 do
     lost, credit = lost + n, credit + (over and kept and 0 or n)
     dropped = dropped + (old and 0 or 1)
   end
-  if good and key == group.key and group.n + n <= FULL then
+  if good and not named and key == group.key and group.n + n <= FULL then
     if not group.changed then
       l.away[#l.away + 1] = group.record
       rewritten = rewritten + 1
     end
     group.n, group.time, group.changed, changed = group.n + n, score, true, true
-  elseif good or not record then
+  elseif good and not named or not record then
     if group.changed then
       fresh, written = put(l, group.time, packed(fresh, group.n)), written + 1
     end

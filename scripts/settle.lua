@@ -25,7 +25,8 @@
 -- and the session that permits were taken beyond it (parts/late.lua).
 
 -- The first half settles if the records of the reservation are there, one of each limiter, and nothing needs
--- repair. Everything else falls through, before anything is written, to the general case.
+-- repair. It does not look whether their new names are taken, so it is for the format with most random bytes.
+-- Everything else falls through, before anything is written, to the general case.
 
 -- include parts/common_time.lua
 local FIRST, EACH = 9, 9 -- where the arguments of the limiters begin, and how many each has
@@ -33,10 +34,11 @@ local plan, common = {}, ARGV[8] == ''
 -- MEMBER
 do
   local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
+  local BC0I16 = 21 -- the bytes of a record
   local from = FIRST + EACH * #plan
   local member, reserved = ARGV[from + 1], tonumber(ARGV[from + 2])
   local freed, took = ARGV[from + 3], ARGV[from + 5] or ''
-  local score = common and reserved > 0 and redis.pcall('ZSCORE', KEYS[3], member)
+  local score = common and #member == BC0I16 and redis.pcall('ZSCORE', KEYS[3], member)
   local p = { member = member, at = score, reserved = reserved, freed = freed, free = tonumber(freed),
     channel = ARGV[from + 4], took = took, extra = tonumber(took) or 0, beyond = ARGV[from + 6] }
   plan[#plan + 1] = p

@@ -103,15 +103,23 @@ func newGroupCall(g *Group, permits []int64, wanted Want) *groupCall {
 		group: g, permits: permits, numbers: wanted.Numbers,
 		sessions: &e.groups.sessions[g.limiters[0].Server()], lease: wanted.Lease,
 	}
-	for _, n := range permits {
-		switch {
-		case wanted.Lease > 0:
-			call.reserved = append(call.reserved, string(e.config.Plain.AppendLease(nil, uint32(n))))
-		case wanted.Reserve:
-			call.reserved = append(call.reserved, string(e.config.Plain.AppendAll(nil, n, false)))
-		}
+	if wanted.Lease > 0 || wanted.Reserve {
+		call.reserved = call.newRecords()
 	}
 	return call
+}
+
+// newRecords returns new records of a reservation or lease, by member.
+func (call *groupCall) newRecords() (records []string) {
+	plain := call.group.engine.config.Plain
+	for _, n := range call.permits {
+		if call.lease > 0 {
+			records = append(records, string(plain.AppendLease(nil, uint32(n))))
+		} else {
+			records = append(records, string(plain.AppendReserved(nil, n)))
+		}
+	}
+	return records
 }
 
 // carryOut carries the call out when its turn has come, or returns an error when ctx ends first.
@@ -228,6 +236,10 @@ func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 			}
 			if err := tooManyRounds(sent, call.start); err != nil {
 				return nil, err
+			}
+			// A record of the same name may be there. Of an ambiguous call a copy may come with the old name.
+			if call.reserved != nil && !call.ambiguous {
+				call.reserved = call.newRecords()
 			}
 		case !ofALimiter(err) || mistaken >= changes:
 			return nil, translated(call.group.limiters[0], wire.Overall, err)

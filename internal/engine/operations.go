@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -282,7 +281,9 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 	const (
 		atOnce     = 2000 // records per call: some 5 ms of Redis
 		manyPasses = 3
+		atLast     = 20_000 // records of the last call
 	)
+	changed := int64(0) // up to the end of the last pass
 	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
 		// Each call has random bytes of its own: two records of equal bytes would
 		// be one member of the sorted set.
@@ -302,11 +303,14 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 		case 0:
 			return all, nil
 		case 1:
-			// Records of 2^32 permits cannot be joined, and other clients may add
-			// more records than a pass removes. So the last pass is one long
-			// call.
-			if passes++; passes == manyPasses {
-				most = math.MaxInt32
+			// Reservations and records of 2^32 permits are not joined, and other clients may add more
+			// records than a pass removes. So the last call sees more of them.
+			unchanged := changed == all.Rewritten+all.Dropped
+			changed = all.Rewritten + all.Dropped
+			if passes++; passes >= manyPasses || unchanged {
+				if most = atLast; all.Records > atLast {
+					return all, nil // acquires check the value
+				}
 			}
 		}
 	}

@@ -50,10 +50,12 @@ type Settlement struct {
 	start  time.Time
 }
 
-// A lentSession goes back to its pool once, although several attempts may end.
+// A lentSession goes back to its pool once, although several attempts may end: after a reply, or when no copy of
+// the last attempt can come any more.
 type lentSession struct {
 	session any
 	back    atomic.Bool
+	later   *time.Timer // after an error, until the next attempt; puts it back
 }
 
 // Settlement returns the settlement of the members' parts.
@@ -65,8 +67,8 @@ func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error)
 	pool := &s.group.engine.groups.sessions[s.group.limiters[0].Server()]
 	call := &groupCall{group: s.group, settlement: s, settles: s.parts, numbers: numbers, sessions: pool}
 	if err := call.carryOut(ctx, 0); err != nil { // the call may still go on
-		if lent := s.lent; lent != nil {
-			time.AfterFunc(sessionLife, func() { pool.putOnce(lent) })
+		if lent := call.lent; lent != nil { // it was sent
+			lent.later = time.AfterFunc(sessionLife, func() { pool.putOnce(lent) })
 		}
 		return nil, s.group.limiters[0].Named(err)
 	}
@@ -77,7 +79,7 @@ func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error)
 // forgotten that: then the records tell what was settled.
 func (s *Settlement) begin(call *groupCall) {
 	e := s.group.engine
-	call.ambiguous = s.lent != nil && time.Since(s.start) < sessionLife-time.Second
+	call.ambiguous = s.lent != nil && time.Since(s.start) < sessionLife-time.Second && s.lent.later.Stop()
 	if !call.ambiguous {
 		s.lent = &lentSession{session: call.sessions.take(e)}
 		s.number, s.start = e.requests.Add(1), time.Now()

@@ -62,6 +62,11 @@ const (
 	// leaseMark does so for a lease. What both have in common lets a record be dated ahead
 	// (scripts/parts/ahead.lua).
 	leaseMark = goMark + "oRLease"
+
+	// reservedMark does so for a reservation. A record is settled by its name, so no release takes it, and
+	// Repair does not join it with others (scripts/parts/reserved.lua). An fI has a bit instead.
+	reservedMark = goMark + "r"
+	reservedBit  = 0x08
 )
 
 // clients numbers the Clients of this process, from a random number on.
@@ -115,15 +120,31 @@ func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
 	switch {
 	case !l.Marks():
-		b[to-1] |= 0x60 // beyond any number that Redisson makes of a long, so that it never writes the same
+		// Beyond any number that Redisson makes of a long, so that it never writes the same.
+		b[to-1] = b[to-1]&^reservedBit | 0x60
 	case merged:
 		copy(b[from:to-free], mergedMark)
 	default:
 		copy(b[from:], goMark)
 		copy(b[from+len(goMark):][:l.marked()], l.client)
-		b[from+len(goMark)] |= 0x80 // never the next byte of mergedMark
+		b[from+len(goMark)] |= 0x80 // never the next byte of mergedMark or reservedMark
 	}
 	return binary.LittleEndian.AppendUint32(b[:to], permits)
+}
+
+// AppendReserved appends the records of a reservation: one, or several if a record cannot hold all permits.
+func (l *Layout) AppendReserved(b []byte, permits int64) []byte {
+	first := len(b)
+	b = l.AppendAll(b, permits, false)
+	for at := first; at < len(b); at += l.Size() {
+		random := b[at+len(l.Header):][:l.random]
+		if l.Marks() {
+			copy(random, reservedMark)
+		} else {
+			random[l.random-1] |= reservedBit
+		}
+	}
+	return b
 }
 
 // Leases reports whether there is room for leaseMark. Without that mark, a release would take permits out of

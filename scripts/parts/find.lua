@@ -6,6 +6,11 @@
 -- their permits would have come back next. A record of 8 bytes has no room for a Client's mark, and the
 -- record of a slot (acquire.lua) belongs to several Clients, so neither counts as own. But records dated
 -- exactly as a grant that is withdrawn count as own ones, for they expire with it.
+--
+-- A reservation is settled by the names of its records. So no release takes them, and the withdrawal of a
+-- reservation or lease takes the records that it names, and no others.
+
+-- include parts/reserved.lua
 
 -- markOf returns the first bytes of this Client's records, by one of them (internal/wire/record.go): the
 -- header, the mark of Go and that of the Client. It is empty where records have no mark of a Client.
@@ -22,11 +27,11 @@ end
 -- leasedNow returns whether a record is that of a lease that has not ended (acquire.lua). Its permits are not
 -- out: the Client that took them hands out what is left, so that it would be granted twice.
 local function leasedNow(l, member)
-  return string.find(member, '\210GoRLease', 1, true) and tonumber(l.records('ZSCORE', member)) > l.now
+  return leased(member) and tonumber(l.records('ZSCORE', member)) > l.now
 end
 
--- find finds wanted permits. record is one of this Client; latest is the score of the newest record to take.
--- The result has
+-- find finds wanted permits. record is one of this Client, or those of a reservation, end to end; latest is
+-- the score of the newest record to take. The result has
 --   given         how many of the wanted permits were found
 --   whole, part, rest  the records to remove; the one that keeps some of its permits, or nil; these permits
 --   unseen        there may be more, beyond the 3,000 records that a call reads
@@ -39,8 +44,18 @@ local function find(l, wanted, record, latest)
     return found
   end
   local mark, oldest, taken = markOf(record), string.format('(%d', l.expired), {}
-  -- The record of a lease has no mark of a Client either, and other leases may be dated as it is. Without its
-  -- record such a lease could not be settled. So a withdrawal takes the record that it names.
+  local size = math.floor(#record / math.ceil(wanted / FULL))
+  if reserved(string.sub(record, 1, size)) or leased(record) then
+    for from = 1, #record, math.max(1, size) do
+      local member = string.sub(record, from, from + size - 1)
+      local at = tonumber(l.records('ZSCORE', member) or nil)
+      if at and at == tonumber(latest) and at > l.expired then
+        found.given, found.whole[#found.whole + 1] = found.given + count(member), member
+      end
+    end
+    return found
+  end
+  -- A record without the mark of a Client is taken by its name as well, if it is that of the grant.
   local dated = mark == '' and tonumber(l.records('ZSCORE', record) or nil)
   if dated and dated == tonumber(latest) and dated > l.expired and count(record) == wanted then
     found.given, found.whole[1] = wanted, record
@@ -57,8 +72,8 @@ local function find(l, wanted, record, latest)
         or l.records('ZRANGEBYSCORE', oldest, latest, 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
-        local fits = newest and string.sub(member, 1, #mark) == mark
-          or not newest and not leasedNow(l, member)
+        local fits = not reserved(member) and (newest and string.sub(member, 1, #mark) == mark
+          or not newest and not leasedNow(l, member))
         if fits and not taken[member] and found.given < wanted then
           local n = count(member)
           if found.given + n > wanted then
@@ -71,7 +86,7 @@ local function find(l, wanted, record, latest)
         end
       end
       found.unseen = found.given < wanted and #page == PAGE and from == most - PAGE
-        and (not newest or #found.whole == most) and l.records('ZCARD') - l.gone > #found.whole
+        and #found.whole >= (newest and most or 1) and l.records('ZCARD') - l.gone > #found.whole
       if #page < PAGE or found.given == wanted then
         break
       end

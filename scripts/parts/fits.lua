@@ -11,6 +11,10 @@ local function fits(l, r, held, asked)
   elseif l.dead > MANY or l.more and r.all > l.value then
     return false, 0, true
   end
+  -- include parts/name_taken.lua
+  if nameTaken(l, r) then
+    return false, 0, true
+  end
   -- include parts/due.lua
   local fit, wait, sums = false, 0, {}
   for _ = 1, 2 do -- the first turn may correct the value, the second computes the wait

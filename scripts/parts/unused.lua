@@ -1,6 +1,9 @@
 -- unused.lua: what a settlement changes. The records of a reservation tell whether it was settled before,
 -- perhaps by another process. Settled to less, they are gone, or hold fewer permits. Settled to more, they
 -- stay, under names of their own, and other records hold the permits beyond them.
+--
+-- While versions with different intervals take turns (span.lua), records may count for another version only.
+-- Permits come back out of these as well, but the value of now does not have them.
 
 -- include parts/remove.lua
 
@@ -8,7 +11,7 @@
 -- reservation, the permits that they hold (reserved), and those of them that go back (free); of a lease also
 -- the ms since it was last used (idle). r is the request for the permits beyond them (take.lua).
 local function unused(l, s, r)
-  local found = { given = 0, whole = {}, part = nil, rest = 0, used = {} }
+  local found = { given = 0, whole = {}, part = nil, rest = 0, used = {}, foreign = false }
   local size = #s.records / math.max(1, math.ceil(s.reserved / FULL))
   local settled = r.all > 0 and l.records('ZSCORE', string.sub(r.records, 1, r.size))
   for from = #s.records - math.max(1, size) + 1, 1, -math.max(1, size) do
@@ -21,8 +24,9 @@ local function unused(l, s, r)
       found.used[#found.used + 1] = at and member or nil
     elseif not at then
       break -- the last record goes first, so the reservation is settled
-    elseif found.given < s.free and (tonumber(at) or math.huge) > l.expired then
+    elseif found.given < s.free and (tonumber(at) or math.huge) > l.now - l.span then
       local n = count(member)
+      found.foreign = (tonumber(at) or math.huge) <= l.expired
       if found.given + n > s.free then
         found.part, found.rest, found.given = member, found.given + n - s.free, s.free
       else
@@ -44,16 +48,27 @@ local function settleRecords(l, found, s)
     -- include parts/oldest.lua
     setOldest(l, l.records('ZRANGE', l.gone, l.gone, 'WITHSCORES'))
   end
+  -- include parts/put.lua
   for i = 1, #found.used do
     local member = found.used[i]
-    l.records('ZADD', l.records('ZSCORE', member), renamed(member))
+    local name = put(l, l.records('ZSCORE', member), renamed(member))
     l.records('ZREM', member)
     if l.head[1] == member then
-      l.head[1] = renamed(member)
+      l.head[1] = name
     end
   end
-  if found.given > 0 then
+  if found.foreign then -- all of them, for they have one time
+    l.total = l.total and l.total - found.given
+    l.away, l.gone = found.whole, l.gone - #found.whole
+    if found.part then
+      -- include parts/packed.lua
+      put(l, l.records('ZSCORE', found.part), packed(found.part, found.rest))
+      l.away[#l.away + 1] = found.part
+    end
+  elseif found.given > 0 then
     remove(l, found)
+  end
+  if found.given > 0 then
     redis.pcall('PUBLISH', s.channel, 'changed')
   end
 end

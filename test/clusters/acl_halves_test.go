@@ -107,7 +107,8 @@ func both(l *Limiter) *rratelimiter.Group {
 func alone(l *Limiter) *rratelimiter.Group { return l.Client.All(l.RateLimiter) }
 
 // settling returns a prepare that reserves 5 permits between two steps, and settles them.
-func settling(used int64, of func(*Limiter) *rratelimiter.Group, before, after func(*Limiter)) func(*Limiter) func(*Limiter) error {
+func settling(used int64, of func(*Limiter) *rratelimiter.Group, before, after func(*Limiter),
+) func(*Limiter) func(*Limiter) error {
 	return func(full *Limiter) func(*Limiter) error {
 		before(full)
 		r, err := of(full).Reserve(full.Context(), 5, 0)
