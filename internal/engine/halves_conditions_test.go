@@ -297,7 +297,7 @@ func used(permits int64, more func(s *keysState)) func(s *keysState) {
 
 var conditionsOfSettlements = []condition{
 	{"common = {}, ARGV[8] == ''", "common = {}, true", argument(argNumbers, 1)},
-	{" and reserved > 0", "", func(s *keysState) {
+	{" and #member == BC0I16", "", func(s *keysState) {
 		s.settles, s.records = &Part{Used: 1}, append(s.records, redis.Z{Score: theTime, Member: ""})
 	}},
 	{"= rate and interval", "= interval", func(s *keysState) { delete(s.hash, "rate") }},

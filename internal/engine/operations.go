@@ -283,7 +283,7 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 		manyPasses = 3
 		atLast     = 20_000 // records of the last call
 	)
-	changed := int64(0) // up to the end of the last pass
+	before := int64(0) // records changed up to the end of the last pass
 	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
 		// Each call has random bytes of its own: two records of equal bytes would
 		// be one member of the sorted set.
@@ -305,13 +305,14 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 		case 1:
 			// Reservations and records of 2^32 permits are not joined, and other clients may add more
 			// records than a pass removes. So the last call sees more of them.
-			unchanged := changed == all.Rewritten+all.Dropped
-			changed = all.Rewritten + all.Dropped
+			after := all.Rewritten + all.Dropped
+			unchanged := after == before
 			if passes++; passes >= manyPasses || unchanged {
 				if most = atLast; all.Records > atLast {
 					return all, nil // acquires check the value
 				}
 			}
+			before = after
 		}
 	}
 }
