@@ -32,7 +32,7 @@ type Repaired struct {
 // are more, it takes several calls, and the records of each thousandth of an interval
 // become one: their permits come back up to a thousandth late, never early. Those of
 // reservations and leases stay as they are, unless they are in another format: then their
-// settlement frees nothing. If more than 20,000 stay, the value is left to the next acquires.
+// settlement frees nothing. If more than 10,000 stay, the value is left to the next acquires.
 //
 // For a PerClient limiter it repairs what this Client has written. Errors are
 // ErrNotInitialized if no rate is set, ErrBadState if the hash cannot be read,

@@ -281,7 +281,7 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 	const (
 		atOnce     = 2000 // records per call: some 5 ms of Redis
 		manyPasses = 3
-		atLast     = 20_000 // records of the last call
+		atLast     = 10_000 // records of the last call
 	)
 	before := int64(0) // records changed up to the end of the last pass
 	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
