@@ -151,7 +151,7 @@ var conditionsOfRecords = []condition{
 		s.value = "0"
 		s.asks(5)
 	})},
-	{"right = right and checked and latest", "right = latest", aged(3, 5, true, func(s *keysState) { s.value = "10" })},
+	{"right = right and latest", "right = latest", aged(3, 5, true, func(s *keysState) { s.value = "10" })},
 	{"n = d and", "n =", aged(3, 0, true, func(s *keysState) { s.records[0].Member = "ab" })},
 	{"if gone > 0 then", "if false then", aged(3, 0, true, func(*keysState) {})},
 }
