@@ -69,7 +69,10 @@ if right and all > value and all <= rate and lone then
     and math.min(MOST, (since + interval - now) * 1000 - us) or nil
 end
 local recent = f[5] and string.sub(f[5], FROM, TO) == string.sub(at, 1, 9) -- session.lua
-local due = first[1] and gone == 0 and not recent and (f[5] or now % IN == 0)
+local due = f[5] or now % IN == 0
+if recent or gone > 0 or not first[1] then
+  due = false
+end
 if right and due then
   local some = not wait and redis.call('ZCARD', KEYS[3]) <= LEFT and redis.call('ZRANGE', KEYS[3], '0', '-1')
   local sum = some and value or rate + 1

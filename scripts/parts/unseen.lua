@@ -1,26 +1,33 @@
 -- unseen.lua: a check of the value that does not depend on expired records. A Java whose clock is ahead
--- removes them, and adds them to the value, before Go finds any. So if no record has expired, the value is
--- checked once in ten seconds, unless there are too many records to be summed. The first request of a Client
--- in each ten seconds sees to it, and notes in its session that it has (acquire.lua); a Client without a
--- session does so in one ms of IN. The note of all Clients is the field `session:checked`, which has the form
--- of a session and expires like one. A script that writes nothing sets l.unseen to false, and checks nothing.
+-- removes them, and adds them to the value, before Go finds any. So if no record has expired, the first
+-- request of a Client in ten seconds looks, and notes in its session that it has (acquire.lua); one without a
+-- session looks in one ms of IN.
+--
+-- The value is summed once in ten seconds, or in an interval if that is longer, as it is where Go finds
+-- expired records: until then permits that Java has released can be used. The field `checked` has the time
+-- of the last sum, or of the first look. A script that writes nothing sets l.unseen to false.
 
 local sums = false
-if l.unseen == nil and l.head[1] and l.gone == 0 and not l.set then
+if l.unseen == nil and l.head[1] and l.gone == 0 and not l.set and not check then
   local TEN, IN = 10000, 17 -- ms
-  local piece, used = math.floor(l.now / TEN), string.match(l.session or '', '^%d+ (%d+)')
+  local used = string.match(l.session or '', '^%d+ (%d+)')
   local due = l.now % IN == 0
   if used then
-    due = math.floor(tonumber(used) / TEN) ~= piece
+    due = math.floor(tonumber(used) / TEN) ~= math.floor(l.now / TEN)
   end
   l.unseen = due or nil
-  local size = due and l.records('ZCARD') or 0
-  sums = due and size <= FEW
-  if size > FEW and size <= MANY then
-    local checked = string.match(l.hash('HGET', 'session:checked') or '', '^%d+ (%d+)')
-    sums = math.floor(tonumber(checked or 0) / TEN) ~= piece
-    if sums then
-      l.hash('HSET', 'session:checked', string.format('%016d %d 0 0', 0, l.now))
+  if due then
+    -- include parts/outstanding.lua
+    local size, piece, value = l.records('ZCARD'), math.max(TEN, l.interval), nil
+    if size <= FEW then
+      value = l.rate - outstanding(l, 0)
+    end
+    if value ~= l.value then
+      local checked = tonumber(l.hash('HMGET', 'checked')[1] or 0) or 0
+      if math.floor(checked / piece) ~= math.floor(l.now / piece) then
+        l.hash('HINT', 'checked', l.at)
+        sums = checked ~= 0 and size <= MANY
+      end
     end
   end
 end
