@@ -258,13 +258,14 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	goesOn, idle, done := !b.abandoned, false, b.served
 	if b.abandoned {
 		idle = q.idle()
-	} else if len(done) == 1 {
+	} else if len(done) <= 1 {
 		if q.lineUp(); !q.wanted() {
 			// Pause before the only caller gets its result, so that its next call
 			// finds the queue idle and does not wait for the rest of this one.
 			// done is copied, because another goroutine may use b once mu is
 			// released.
-			done = []*waiter{done[0]}
+			var copied [1]*waiter
+			done = append(copied[:0], done...)
 			goesOn, idle = false, q.pause()
 		}
 	}
@@ -359,7 +360,8 @@ func (b *batch) deliver(w *waiter, v Result, err error) {
 // have no timeout, deadline or budget. Otherwise each of them would wait for all
 // attempts of go-redis in turn. Guarded by mu.
 func (b *batch) shareError(err error) {
-	for _, ls := range []*waiterList{&b.queue.line.waiterList, &b.queue.arrivals} {
+	q := b.queue
+	for _, ls := range []*waiterList{&q.line.waiterList, &q.arrivals, &q.releases.waiterList} {
 		ls.all(func(w *waiter) {
 			if !w.bounded {
 				b.deliver(w, Result{}, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,12 +14,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/limit"
 )
-
-// groupCallsAtOnce is how many calls of Groups an Engine has under way per
-// server. The bound is per server, so that a silent server does not delay calls
-// to the rest. Each call needs a session of its own, which is a field in the hash
-// of each limiter: without the bound, hashes would grow with the callers.
-const groupCallsAtOnce = 16
 
 // memberScripts are scripts by number of limiters. They are made when first needed,
 // because few programs have groups.
@@ -33,42 +26,6 @@ func scriptsOf(file string) (scripts memberScripts) {
 		scripts[i] = sync.OnceValue(func() *redisx.Script { return forMembers(file, i+1) })
 	}
 	return scripts
-}
-
-// sessions holds the sessions of Group calls to the limiters of one server. A session
-// remembers only its last request. So a call owns one while it may be under way, and
-// until it is known that nothing is to be withdrawn.
-type sessions struct {
-	underWay chan struct{} // one element per call whose caller waits
-
-	mu   sync.Mutex
-	free []any // guarded by mu
-}
-
-// take returns an unused session, boxed for go-redis.
-func (s *sessions) take(e *Engine) any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.free); n > 0 {
-		session := s.free[n-1]
-		s.free = s.free[:n-1]
-		return session
-	}
-	return e.session.name + "." + strconv.FormatInt(e.groups.sessionCount.Add(1), 10)
-}
-
-// put returns a session that no copy of a request can reach any more.
-func (s *sessions) put(session any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.free = append(s.free, session)
-}
-
-// putOnce is put, for the first of several calls.
-func (s *sessions) putOnce(lent *lentSession) {
-	if lent.back.CompareAndSwap(false, true) {
-		s.put(lent.session)
-	}
 }
 
 // A groupCall is one call of all.lua or settle.lua, or several if the script asks to be
@@ -125,15 +82,21 @@ func (call *groupCall) newRecords() (records []string) {
 // carryOut carries the call out when its turn has come, or returns an error when ctx ends first.
 func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error {
 	e := call.group.engine
-	select {
-	case call.sessions.underWay <- struct{}{}:
-	case <-ctx.Done():
+	switch err := call.sessions.enter(ctx, e.ctx); {
+	case err != nil && err == ctx.Err():
 		return call.unanswered(ctx, budget)
-	case <-e.ctx.Done():
-		return ErrClosed
+	case err != nil:
+		return err
 	}
+	began, left := time.Now(), false
 	defer func() {
+		if !left {
+			call.sessions.note(began, call.err)
+		}
 		<-call.sessions.underWay
+		if !left && call.refused() {
+			return
+		}
 		for _, l := range call.group.limiters {
 			e.refusals.forget(l.Hash)
 		}
@@ -150,7 +113,7 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 	// caller cancels it when it leaves.
 	sending, cancel := context.WithCancel(e.ctx)
 	defer cancel()
-	_, left := redisx.Leave(ctx, e.ctx, e.Work, func(context.Context) struct{} {
+	_, left = redisx.Leave(ctx, e.ctx, e.Work, func(context.Context) struct{} {
 		call.run(requestContext{sending, ctx, call})
 		return struct{}{}
 	}, func(struct{}) { call.end(true) })
@@ -194,6 +157,11 @@ func (call *groupCall) result() []Result {
 
 // granted reports whether all members have granted.
 func (call *groupCall) granted() bool { return Granted(call.results) }
+
+// refused reports whether the call has changed nothing.
+func (call *groupCall) refused() bool {
+	return call.err == nil && call.settles == nil && !call.granted()
+}
 
 // run carries the call out.
 func (call *groupCall) run(ctx context.Context) {

@@ -63,19 +63,22 @@ type outboxes struct {
 // newOutboxes returns the outboxes of a client, nil if it is not one of go-redis:
 // a client that embeds one may have a Process of its own, which a pipeline would
 // bypass.
-func newOutboxes(rdb redis.UniversalClient) *outboxes {
+func newOutboxes(rdb redis.UniversalClient, readTimeout time.Duration) *outboxes {
+	all := &outboxes{
+		rdb: rdb, single: outbox{longest: readTimeout}, byServer: map[*redis.Client]*outbox{},
+	}
 	switch rdb := rdb.(type) {
 	case *redis.Client:
-		return &outboxes{rdb: rdb}
 	case *redis.ClusterClient:
-		return &outboxes{rdb: rdb, server: rdb.MasterForKey, byServer: map[*redis.Client]*outbox{}}
+		all.server = rdb.MasterForKey
 	case *redis.Ring:
-		server := func(_ context.Context, key string) (*redis.Client, error) {
+		all.server = func(_ context.Context, key string) (*redis.Client, error) {
 			return rdb.GetShardClientForKey(key)
 		}
-		return &outboxes{rdb: rdb, server: server, byServer: map[*redis.Client]*outbox{}}
+	default:
+		return nil
 	}
-	return nil
+	return all
 }
 
 // of returns the outbox of the server that has a key, nil if that is unknown.
@@ -105,7 +108,7 @@ func (all *outboxes) added(server *redis.Client) *outbox {
 		if len(all.byServer) >= maxServers {
 			clear(all.byServer) // those in use are made again
 		}
-		o = &outbox{}
+		o = &outbox{longest: all.single.longest}
 		all.byServer[server] = o
 	}
 	return o
@@ -113,6 +116,8 @@ func (all *outboxes) added(server *redis.Client) *outbox {
 
 // An outbox has the commands that wait for one server.
 type outbox struct {
+	longest time.Duration // that a command waits whose caller has no deadline; below 1 for ever
+
 	// spare has unused *outgoing. It belongs to the outbox, because a channel may not
 	// leave the bubble of a test (testing/synctest).
 	spare sync.Pool
@@ -144,7 +149,8 @@ type place struct {
 type outgoing struct {
 	ctx   context.Context
 	cmd   *command
-	taken bool // it is being sent; guarded by the outbox's mu
+	since time.Time // when it began to wait
+	taken bool      // it is being sent; guarded by the outbox's mu
 
 	// ready gets a place if the caller is to send what is waiting, and a zero one
 	// when the command has its reply. Capacity one.
@@ -157,7 +163,7 @@ func (o *outbox) newOutgoing(ctx context.Context, cmd *command) *outgoing {
 	if !ok {
 		out = &outgoing{ready: make(chan place, 1)}
 	}
-	out.ctx, out.cmd, out.taken = ctx, cmd, false
+	out.ctx, out.cmd, out.since, out.taken = ctx, cmd, time.Now(), false
 	return out
 }
 
@@ -212,6 +218,9 @@ func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 // errCut says that the caller that sent a pipeline ended it for all, by its deadline
 // or by the panic of a hook.
 var errCut = errors.New("another caller ended the pipeline")
+
+// errNotSent says that a command has waited for as long as an attempt may take.
+var errNotSent = errors.New("earlier requests are unanswered")
 
 // afterPipeline returns the error of a command that was sent in a pipeline, and sends it
 // alone if a redirection was all that the pipeline got.
@@ -387,7 +396,27 @@ func (o *outbox) look() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.appoint()
+	o.giveUp()
 	if o.timed = len(o.waiting) > 0; o.timed {
 		o.startTimer()
 	}
+}
+
+// giveUp fails the commands that have waited for longest and have no deadline, which uses up one of their
+// attempts. Otherwise a silent server would get them one by one, and a caller would wait probeAfter for
+// each of them ahead of it. Guarded by mu.
+func (o *outbox) giveUp() {
+	if o.longest < 1 || len(o.waiting) == 0 || time.Since(o.waiting[0].since) < o.longest {
+		return
+	}
+	o.waiting = slices.DeleteFunc(o.waiting, func(out *outgoing) bool {
+		_, dated := out.ctx.Deadline()
+		if dated || out == o.sender || time.Since(out.since) < o.longest {
+			return false
+		}
+		out.taken = true
+		out.cmd.SetErr(errNotSent)
+		out.ready <- place{}
+		return true
+	})
 }

@@ -29,8 +29,9 @@ type Runner struct {
 
 // NewRunner returns a Runner that sends a call as often as rdb is configured to.
 func NewRunner(rdb redis.UniversalClient) Runner {
+	kind := KindOf(rdb)
 	return Runner{
-		Kind: KindOf(rdb), rdb: rdb, Base: context.Background(), outboxes: newOutboxes(rdb),
+		Kind: kind, rdb: rdb, Base: context.Background(), outboxes: newOutboxes(rdb, kind.ReadTimeout),
 		lastReload: new(atomic.Int64), shardedPubSub: new(atomic.Pointer[bool]),
 	}
 }
@@ -103,7 +104,8 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bo
 		r.reloadNodes(ctx, err)
 		attempt = r.charged(attempt, err, start)
 		// After the end of ctx a pipeline of another caller may still read argv.
-		if attempt >= r.retries || !again || ctx.Err() != nil || ambiguous && call.tooLate() {
+		if attempt >= r.retries || !again || ctx.Err() != nil || ambiguous && call.tooLate() ||
+			!Answered(err) && r.silentTooLong(start) {
 			return reply, ambiguous, err
 		}
 		if ambiguous {
@@ -127,6 +129,13 @@ func (r *Runner) charged(attempt int, err error, start time.Time) int {
 		return max(0, min(attempt, r.retries-1))
 	}
 	return attempt
+}
+
+// silentTooLong reports whether a call that began at start has lasted as long as all attempts but the last
+// take on a silent server. An attempt may take longer, because it waited for a connection or for earlier
+// requests, and go-redis connects twice for a pipeline. It then counts for as many as it took.
+func (k *Kind) silentTooLong(start time.Time) bool {
+	return k.ReadTimeout > 0 && time.Since(start) > time.Duration(k.retries)*(k.ReadTimeout+k.maxBackoff)
 }
 
 // movingFor is how long a slot may move before its calls fail. Its keys move one

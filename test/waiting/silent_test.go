@@ -1,0 +1,152 @@
+package waiting_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A deaf connection loses what is written to it while silent is set.
+type deaf struct {
+	net.Conn
+	silent *atomic.Bool
+}
+
+func (c deaf) Write(p []byte) (int, error) {
+	if c.silent.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// A form of call, by the number of its caller.
+type form = func(ctx context.Context, c *rratelimiter.Client, i int) error
+
+const manyLimiters = ", each of its own limiter"
+
+// forms are all methods, and those of a Group.
+func forms() map[string]form {
+	all := map[string]form{}
+	pair := func(c *rratelimiter.Client) *rratelimiter.Group { return c.All(c.RateLimiter("a"), c.RateLimiter("b")) }
+	for name, method := range Methods {
+		all[name] = func(ctx context.Context, c *rratelimiter.Client, _ int) error {
+			return method(ctx, c.RateLimiter("a"))
+		}
+	}
+	for name, method := range map[string]func(ctx context.Context, g *rratelimiter.Group) error{
+		"TryAcquire": func(ctx context.Context, g *rratelimiter.Group) error { return ErrOf(g.TryAcquire(ctx, 1, 0)) },
+		"Acquire":    func(ctx context.Context, g *rratelimiter.Group) error { return g.Acquire(ctx, 1) },
+		"Release":    func(ctx context.Context, g *rratelimiter.Group) error { return g.Release(ctx, 1) },
+		"Charge":     func(ctx context.Context, g *rratelimiter.Group) error { return ErrOf(g.Charge(ctx, 1)) },
+	} {
+		all["Group."+name] = func(ctx context.Context, c *rratelimiter.Client, _ int) error { return method(ctx, pair(c)) }
+	}
+	for _, name := range []string{"Allow", "Peek", "TryReserve"} {
+		all[name+manyLimiters] = func(ctx context.Context, c *rratelimiter.Client, i int) error {
+			return Methods[name](ctx, c.RateLimiter(strconv.Itoa(i)))
+		}
+	}
+	return all
+}
+
+// A caller without a timeout or deadline waits for a silent Redis as long as go-redis does, however many
+// callers are ahead of it: they share what the calls under way cost.
+func TestCallersAheadDoNotMultiplyTheSilence(t *testing.T) {
+	const most = 25 * time.Second // 4 attempts of 5 s, and one for the way to a connection
+	for name, call := range forms() {
+		callers := 50
+		if strings.HasSuffix(name, manyLimiters) {
+			callers = 1000
+		}
+		t.Run(name, func(t *testing.T) {
+			silently(t, func(c *rratelimiter.Client) {
+				took := together(callers, func(i int) {
+					if err := call(context.Background(), c, i); !errors.Is(err, rratelimiter.ErrNoAnswer) {
+						t.Errorf("%v, want ErrNoAnswer", err)
+					}
+				})
+				if took > most {
+					t.Errorf("%d callers waited for up to %v, want at most %v", callers, took, most)
+				}
+			}, false)
+		})
+	}
+}
+
+// A budget holds on a silent Redis, whether the library keeps it or go-redis does (ContextTimeoutEnabled).
+func TestBudgetsHoldForTheLibraryAndForGoRedis(t *testing.T) {
+	const budget = 250 * time.Millisecond
+	for _, kept := range []bool{false, true} {
+		for _, callers := range []int{1, 5} {
+			t.Run(fmt.Sprint(callers, " callers, by go-redis ", kept), func(t *testing.T) {
+				silently(t, func(c *rratelimiter.Client) {
+					for _, timeout := range []time.Duration{0, 10 * time.Millisecond, time.Minute} {
+						want, word := budget, " within 250ms"
+						if timeout > 0 && timeout < budget {
+							want, word = timeout+Late, ""
+						}
+						took := together(callers, func(int) {
+							_, err := c.RateLimiter("a").TryAcquire(context.Background(), 1, timeout)
+							if !errors.Is(err, rratelimiter.ErrNoAnswer) || !strings.Contains(err.Error(), word) {
+								t.Errorf("timeout %v: %v", timeout, err)
+							}
+						})
+						if took < want || took > want+5*time.Millisecond {
+							t.Errorf("timeout %v: %v, want %v", timeout, took, want)
+						}
+						time.Sleep(time.Minute)
+					}
+				}, kept, rratelimiter.WithBudget(budget))
+			})
+		}
+	}
+}
+
+// silently runs a test in fake time with a Client whose Redis has fallen silent.
+func silently(t *testing.T, test func(c *rratelimiter.Client), kept bool, opts ...rratelimiter.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		rdb := redistest.MiniClient(t, redistest.Mini(t), func(o *redis.Options) {
+			o.ContextTimeoutEnabled = kept
+			dial := o.Dialer
+			o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := dial(ctx, network, addr)
+				return deaf{conn, &silent}, err
+			}
+		})
+		c := rratelimiter.New(rdb, opts...)
+		for _, name := range []string{"a", "b"} {
+			NoError(t, c.RateLimiter(name).SetRate(t.Context(), Overall, 1000, time.Hour))
+		}
+		silent.Store(true)
+		test(c)
+		NoError(t, c.Close())
+		time.Sleep(time.Minute) // all attempts in the background have ended
+	})
+}
+
+// together runs calls at once, and returns how long the last of them took.
+func together(calls int, call func(i int)) time.Duration {
+	start := time.Now()
+	var all sync.WaitGroup
+	for i := range calls {
+		all.Go(func() { call(i) })
+	}
+	all.Wait()
+	return time.Since(start)
+}
