@@ -32,14 +32,15 @@ type Client struct {
 // A failed request is retried as rdb is configured (MaxRetries; for a cluster
 // MaxRedirects) until its callers have left. A caller leaves at its timeout or the end of
 // its context, with one exception below. A caller with neither waits as long as rdb does:
-// by default some 20 s for a silent server (4 attempts with a ReadTimeout of 5 s), and 2
-// s if no server listens. Delete, Rename and calls that set a rate or a time to live are
+// by default some 20 s for a silent server (4 attempts with a ReadTimeout of 5 s; up to 29
+// s in a crowd that waits for connections), and 2 s if no server listens. Delete, Rename and calls that set a rate or a time to live are
 // not retried: after an error they may have been carried out.
 //
-// With ContextTimeoutEnabled in the options of rdb, a lone caller with a timeout or a
-// deadline makes its request in its own goroutine, which is faster. If its context is
-// cancelled before the deadline just as Redis falls silent, it returns at the deadline or
-// after a ReadTimeout, whichever is first; later calls return when cancelled, until Redis
+// With ContextTimeoutEnabled in the options of rdb, a lone caller with a timeout, a budget
+// (WithBudget, WithFallback) or a deadline makes its request in its own goroutine, which is
+// faster, unless its context can be cancelled and has no deadline. If its context is
+// cancelled before the deadline just as Redis falls silent, it returns at the deadline,
+// after the budget or after a ReadTimeout, whichever is first; later calls return when cancelled, until Redis
 // replies again.
 //
 // Requests of different limiters that arrive while an earlier one is under way share
@@ -96,12 +97,13 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 	return newRateLimiter(c, c.engine.Limiter("name", name, nil), c.policy, nil)
 }
 
-// Close ends all waiting calls at once with ErrClosed, or within half a second if permits
-// are leased (WithLease) and Redis is silent; later calls also return ErrClosed. A call
-// that makes its own request (New) ends when go-redis returns. Permits that these calls
-// may have taken come back an interval later. Close then waits up to a second for the
-// goroutines of the Client: one that waits for a silent Redis ends when go-redis times
-// out. Close always returns nil and may be called twice.
+// Close gives back what leases have left (WithLease), as long as Redis confirms one within
+// half a second of the last, and for 5 s at most. Then, at once without leases, it ends
+// all waiting calls with ErrClosed; later calls also return ErrClosed. A call that makes
+// its own request (New) ends when go-redis returns. Permits that these calls may have
+// taken come back an interval later. Close waits for the goroutines of the Client: for a
+// second in all, or half a second more if leases took longer; one that waits for a silent
+// Redis ends when go-redis times out. Close always returns nil and may be called twice.
 func (c *Client) Close() error {
 	c.engine.Close()
 	return nil

@@ -14,11 +14,23 @@ import (
 // is cancelled. A cancellation before the deadline takes effect late once, if Redis is
 // silent: after that, callers can leave until Redis has replied again.
 func (l *Limiter) keepsDeadline(ctx context.Context, wanted Want) bool {
-	if !l.engine.config.Runner.KeepsDeadlines || wanted.Budget > 0 || l.engine.silent[l.Server()].Load() {
+	if !l.engine.config.Runner.KeepsDeadlines || l.engine.silent[l.Server()].Load() {
 		return false
 	}
 	_, dated := ctx.Deadline()
-	return dated || ctx.Done() == nil && wanted.Timed()
+	return dated || ctx.Done() == nil && (wanted.Timed() || wanted.Budget > 0)
+}
+
+// repliesBy returns when a waiter that has just come leaves without a reply, and the reason; the zero Time
+// if only its context ends it.
+func (w *waiter) repliesBy() (end time.Time, why error) {
+	if w.Timed() {
+		end, why = w.expiresAt().Add(Grace), limit.ErrNoAnswer
+	}
+	if spent := w.enteredAt.Add(w.Budget); w.Budget > 0 && (why == nil || spent.Before(end)) {
+		end, why = spent, errSilent
+	}
+	return end, why
 }
 
 // lead carries out the request of a lone caller in the goroutine of that caller: handing
@@ -30,8 +42,8 @@ func (b *batch) lead(w *waiter, req *request) {
 	if w.canLeave {
 		ctx.Context = w.ctx
 	}
-	if w.Timed() {
-		timed, cancel := context.WithDeadlineCause(ctx.Context, w.expiresAt().Add(Grace), limit.ErrNoAnswer)
+	if end, why := w.repliesBy(); why != nil {
+		timed, cancel := context.WithDeadlineCause(ctx.Context, end, why)
 		defer cancel()
 		ctx.Context = timed
 	}
@@ -59,21 +71,28 @@ func (b *batch) lead(w *waiter, req *request) {
 	}
 }
 
-// ended returns the error of a batch. A leader whose timeout has ended the request
-// leaves as other callers do at their timeouts. Guarded by mu.
+// ended returns the error of a batch. A leader whose timeout or budget has ended the
+// request leaves as other callers do. Guarded by mu.
 func (b *batch) ended(ctx context.Context, err error) error {
-	switch why := context.Cause(ctx); {
-	case err == nil, b.leader == nil, why != limit.ErrNoAnswer, redisx.Final(err):
+	why := context.Cause(ctx)
+	if err == nil || b.leader == nil || why != limit.ErrNoAnswer && why != errSilent || redisx.Final(err) {
 		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return unanswered(why, b.queue.lastReply.failure)
-	default:
-		return unanswered(why, err)
 	}
+	cause := err
+	if errors.Is(err, context.DeadlineExceeded) {
+		cause = b.queue.lastReply.failure
+	}
+	if why == errSilent {
+		return Silent(b.leader.Budget, cause)
+	}
+	return unanswered(why, cause)
 }
 
-// noteReply records whether the server of the limiter replies in time.
+// noteReply records whether the server of the limiter replies in time, for keepsDeadline.
 func (l *Limiter) noteReply(ctx context.Context, sent time.Time, err error) {
+	if !l.engine.config.Runner.KeepsDeadlines {
+		return
+	}
 	silent := time.Since(sent) > hangsAfter || err != nil && !redisx.Final(err)
 	before := &l.engine.silent[l.Server()]
 	if silent != before.Load() && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {

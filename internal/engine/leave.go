@@ -20,6 +20,11 @@ func (w *waiter) await(ctx context.Context, q *queue) (Result, error) {
 		<-w.ready // takes less time than a select
 		return w.result(q)
 	}
+	select {
+	case <-w.ready: // it has led its batch, and needs no timers
+		return w.result(q)
+	default:
+	}
 	var timeout, silence <-chan time.Time // nil, which blocks for ever, where there is none
 	if w.Timed() {
 		timeout = start(&w.timer, time.Until(w.expiresAt()))

@@ -139,8 +139,10 @@ func TestALoneCallerAsksInItsOwnGoroutine(t *testing.T) {
 			"both":               {dated, l, time.Minute, kept},
 			"a cancel":           {ends, l, 0, false},
 			"a cancel, timeout":  {ends, l, time.Minute, false},
-			"a budget":           {background, budgeted, 0, false},
-			"a budget, deadline": {dated, budgeted, 0, false},
+			"a budget":           {background, budgeted, 0, kept},
+			"a budget, deadline": {dated, budgeted, 0, kept},
+			"a budget, timeout":  {background, budgeted, time.Minute, kept},
+			"a budget, a cancel": {ends, budgeted, 0, false},
 		} {
 			asked = ""
 			NoError(t, Yes(call.limiter.TryAcquire(call.ctx, 1, call.timeout)))
