@@ -107,7 +107,6 @@ func within[T any](
 		v   T
 		err error
 	}
-	defer l.engine.refusals.forget(l.Hash)
 	var lastFailure atomic.Pointer[error]
 	o, left := redisx.Leave(ctx, l.engine.ctx, l.engine.Work, func(closing context.Context) outcome {
 		ctx, cancel := context.WithCancel(ctx)
@@ -129,4 +128,14 @@ func within[T any](
 		return none, l.Named(unanswered(ctx.Err(), *cause))
 	}
 	return o.v, l.Named(withContextEnd(ctx, o.err))
+}
+
+// changes is within for an f that may free permits or change the rate: refusals before it hold no longer.
+func changes[T any](
+	ctx context.Context, l *Limiter, f func(ctx context.Context) (T, error),
+) (T, error) {
+	return within(ctx, l, func(ctx context.Context) (T, error) {
+		defer l.engine.refusals.forget(l.Hash)
+		return f(ctx)
+	})
 }

@@ -47,11 +47,14 @@ type Config struct {
 // An Engine asks Redis on behalf of all callers of one Client. It is safe for
 // concurrent use.
 //
-// Locks are taken in this order: queues.mu, then the mu of one queue. Only
-// newGroupCaller locks several queues, and it holds queues.mu meanwhile, so no
-// two goroutines can each wait for a queue that the other one has locked. The mu
-// of withdrawals and of goroutines come last; their owners call nothing that
-// locks a queue.
+// Locks are taken in this order: the mu of queues, of a queue, of a leased, of leases; of a
+// circuit, of the Guard, of a localLimiter (internal/outage); of withdrawals, of goroutines.
+// A queue ends the leases of its limiter, a lease tells the Guard what it takes and gives
+// back, and each may start a goroutine. The mu of types, refusals, shards and sessions come
+// last: their owners call nothing that locks. Only newGroupCaller locks several queues, and
+// it holds queues.mu meanwhile, so no two goroutines can each wait for a queue that the
+// other one has locked. Only takeShares locks several localLimiters, in the order of their
+// hashes. No goroutine asks Redis while it holds a lock.
 type Engine struct {
 	config Config
 	goroutines
@@ -118,15 +121,17 @@ func (e *Engine) Unusable(name string, err error) *Limiter {
 // different hashes and on one server (Limiter.Together).
 func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters} }
 
-// Close ends all waiting calls at once, with ErrClosed. Permits that they may
-// have taken come back an interval later. Close then waits at most a second for
-// the goroutines: a goroutine that waits for a silent Redis ends when go-redis
-// times out.
+// Close gives back what leases have left, as long as Redis replies. Then it ends all
+// waiting calls, with ErrClosed. Permits that they may have taken come back an interval
+// later. Close then waits for the goroutines: for a second in all, or half of that if
+// leases took longer. A goroutine that waits for a silent Redis ends when go-redis times
+// out.
 func (e *Engine) Close() {
 	const closing = time.Second // more would delay the end of a process
-	timer := time.NewTimer(closing)
-	defer timer.Stop()
+	began := time.Now()
 	e.leases.close(closing / 2)
+	timer := time.NewTimer(max(closing-time.Since(began), closing/2))
+	defer timer.Stop()
 	e.cancelAll()
 	// The context ends first. A caller that enters a queue after this loop has
 	// passed it finds the Engine closed (queue.arrive).

@@ -127,21 +127,28 @@ func (ls *leases) init(e *Engine) {
 	ls.closed = e.config.Err != nil || e.config.Clock != nil || !e.config.Plain.Leases()
 }
 
-// close ends all leases, and gives back what they have left, within a time limit.
-func (ls *leases) close(within time.Duration) {
+// close ends all leases, and gives back what they have left, until Redis has confirmed none for the time
+// quiet, and for settleLeaseFor at most.
+func (ls *leases) close(quiet time.Duration) {
 	ls.mu.Lock()
 	ls.closed = true
 	all := slices.Collect(maps.Values(ls.byHash))
 	ls.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	ctx, cancel := context.WithTimeout(context.Background(), settleLeaseFor)
 	defer cancel()
+	silence := time.AfterFunc(quiet, cancel)
+	defer silence.Stop()
 	go func() {
 		defer cancel()
 		for _, d := range all {
 			d.mu.Lock()
 			for _, s := range []*lease{d.current.Swap(nil), d.next} {
 				if settle := d.end(s); settle != nil {
-					ls.asking.Go(func() { _ = settle(ctx) })
+					ls.asking.Go(func() {
+						if settle(ctx) == nil {
+							silence.Reset(quiet)
+						}
+					})
 				}
 			}
 			d.next = nil

@@ -27,7 +27,7 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 	if change.OnlyFirst {
 		script = trySetRateScript
 	}
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
+	return changes(ctx, l, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(change.Permits, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
 			flag(change.KeepState), l.engine.now(), flag(change.MustExist))
 		args.put(argChannel, wire.ChangedOf(l.Hash))
@@ -131,7 +131,7 @@ func (l *Limiter) exists(ctx context.Context, key string) (int64, error) {
 
 // Delete removes the limiter, and reports whether there was anything to remove.
 func (l *Limiter) Delete(ctx context.Context) (bool, error) {
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
+	return changes(ctx, l, func(ctx context.Context) (bool, error) {
 		keys := l.Keys()
 		n, err := l.onAll(ctx, deleteScript, keys.All())
 		return n > 0 && err == nil, err
@@ -165,7 +165,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 		bound := "be in the cluster slot of " + strconv.Quote(l.Hash)
 		return l.Named(Invalid("newName", to.Described(), bound))
 	}
-	_, err := within(ctx, l, func(ctx context.Context) (int64, error) {
+	_, err := changes(ctx, l, func(ctx context.Context) (int64, error) {
 		old, renewed := l.Keys(), to.Keys()
 		n, err := l.onAll(ctx, renameScript, append(old.All(), renewed.All()...))
 		if n > 0 {
@@ -184,7 +184,7 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 // Expire runs a command that sets a time to live, with ms and a condition as
 // EXPIRE takes it. It reports whether the command did.
 func (l *Limiter) Expire(ctx context.Context, command string, ms int64, condition string) (bool, error) {
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
+	return changes(ctx, l, func(ctx context.Context) (bool, error) {
 		args := argumentsOf(command, ms, condition)
 		args.put(argChannel, wire.ChangedOf(l.Hash))
 		call := newCall(expireScript, args)
@@ -273,7 +273,7 @@ type Repaired struct{ Records, Rewritten, Dropped, Drift int64 }
 
 // Repair rewrites the records in the format of Config.Plain, drops members that
 // are no records, and sets the value to what remains.
-func (l *Limiter) Repair(ctx context.Context) (Repaired, error) { return within(ctx, l, l.repair) }
+func (l *Limiter) Repair(ctx context.Context) (Repaired, error) { return changes(ctx, l, l.repair) }
 
 func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 	var all Repaired
@@ -362,7 +362,7 @@ func (l *Limiter) Book(
 		args.put(argResolution+2*i, b.At)
 		args.put(argResolution+2*i+1, b.Record)
 	}
-	return within(ctx, l, func(ctx context.Context) (bool, error) {
+	return changes(ctx, l, func(ctx context.Context) (bool, error) {
 		reply, _, err := l.run(ctx, aloneCall(bookScript, args))
 		return reply.At(0) == 0 && err == nil, err
 	})

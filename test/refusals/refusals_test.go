@@ -115,6 +115,34 @@ func TestOwnWritesCountAtOnce(t *testing.T) {
 	}
 }
 
+// Calls that free nothing leave the refusals in memory.
+func TestReadsLeaveRefusalsInMemory(t *testing.T) {
+	for _, name := range []string{
+		"Peek", "AvailablePermits", "Config", "Exists", "RemainTimeToLive", "ExpireTime", "a refused Group",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *rratelimiter.Client, trips func() int64) {
+				l := c.RateLimiter("l").WithRate(5, time.Hour)
+				reads := Methods[name]
+				if reads == nil {
+					group := c.All(l, c.RateLimiter("m").WithRate(5, time.Hour))
+					reads = func(ctx context.Context, _ *rratelimiter.RateLimiter) error {
+						return ErrOf(group.TryAcquire(ctx, 1, 0))
+					}
+				}
+				allow(t, l, 5, true)
+				allow(t, l, 1, false)
+				NoError(t, reads(t.Context(), l))
+				trips()
+				allow(t, l, 1, false)
+				if n := trips(); n != 0 {
+					t.Errorf("the next refused call asked Redis")
+				}
+			})
+		})
+	}
+}
+
 // Permits that another process gives back are granted within a millisecond.
 func TestWritesOfOtherProcessesCountWithinAMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *rratelimiter.Client, _ func() int64) {
