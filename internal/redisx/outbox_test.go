@@ -247,7 +247,7 @@ func TestACallThatIsNotSentYetEndsWithItsContext(t *testing.T) {
 func TestASenderThatLeavesIsSucceeded(t *testing.T) {
 	c := newCrowd(t, pipelinesAtOnce)
 	o := c.outbox()
-	first := &outgoing{ctx: t.Context(), cmd: &command{}, ready: make(chan place, 1)}
+	first := &outgoing{ctx: t.Context(), cmd: &command{}, since: time.Now(), ready: make(chan place, 1)}
 	o.mu.Lock()
 	o.waiting = append(o.waiting, first)
 	o.mu.Unlock()
