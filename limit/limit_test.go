@@ -2,9 +2,12 @@ package limit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
@@ -146,4 +149,33 @@ func TestTimesOfALineAreRoundedUp(t *testing.T) {
 			t.Errorf("%d: %q, want %s", d, got, want)
 		}
 	}
+}
+
+// Callers without a deadline that settle one Reservation at once share the error of a silent store: none
+// waits for those ahead as well. A later call tries again.
+func TestSettleOfASilentStoreIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent, calls := errors.New("silent"), 0
+		r := limit.NewReservation(nil, func(context.Context, []int64) error {
+			calls++
+			time.Sleep(20 * time.Second)
+			return silent
+		})
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if err := r.Settle(context.Background(), 1); !errors.Is(err, silent) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(start); took != 20*time.Second || calls != 1 {
+			t.Errorf("%d calls in %v", calls, took)
+		}
+		if err := r.Settle(context.Background(), 1); !errors.Is(err, silent) || calls != 2 {
+			t.Errorf("%v after %d calls", err, calls)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -77,9 +78,11 @@ type Reservation struct {
 	id     func() string
 	settle func(ctx context.Context, actual []int64) error
 
-	turn    chan struct{} // full while a caller settles
-	actual  []int64       // of the first Settle; guarded by turn, as below
-	settled bool
+	failures atomic.Int64  // of settle, of callers whose context had not ended
+	turn     chan struct{} // full while a caller settles
+	actual   []int64       // of the first Settle; guarded by turn, as below
+	settled  bool
+	err      error // of the last failure
 }
 
 // NewReservation returns a Reservation for the author of a Reserver. id returns its ID; nil if it has none.
@@ -117,6 +120,7 @@ func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	failures := r.failures.Load()
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -126,14 +130,22 @@ func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 	if r.settled {
 		return nil
 	}
+	// A silent store would hold a caller without a deadline once more for each caller ahead.
+	if _, dated := ctx.Deadline(); !dated && r.failures.Load() > failures {
+		return r.err
+	}
 	first := r.actual == nil
 	if first {
 		r.actual = append([]int64{}, actual...)
 	}
 	err := r.settle(ctx, slices.Clone(r.actual))
 	r.settled = err == nil
-	if first && errors.Is(err, ErrInvalidArgument) {
+	switch invalid := errors.Is(err, ErrInvalidArgument); {
+	case invalid && first:
 		r.actual = nil
+	case err != nil && !invalid && ctx.Err() == nil:
+		r.err = err
+		r.failures.Add(1)
 	}
 	return err
 }
