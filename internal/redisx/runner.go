@@ -105,7 +105,7 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bo
 		attempt = r.charged(attempt, err, start)
 		// After the end of ctx a pipeline of another caller may still read argv.
 		if attempt >= r.retries || !again || ctx.Err() != nil || ambiguous && call.tooLate() ||
-			!Answered(err) && r.silentTooLong(start) {
+			err != errCut && !Answered(err) && r.silentTooLong(start) {
 			return reply, ambiguous, err
 		}
 		if ambiguous {
