@@ -62,7 +62,7 @@ func TestReadLock(t *testing.T) {
 	} {
 		l := lockOf(t, rdb, name)
 		same := l.Kind == want.Kind && l.Token == want.Token && slices.Equal(l.Owners, want.Owners)
-		if !l.There() || !same {
+		if !l.There() || !same || l.At.Location() != time.UTC {
 			t.Errorf("%+v, want %+v", l, want)
 		}
 		if ttl := l.TTL(); ttl < 20_000 || ttl > 30_000 || len(l.Findings) > 0 || !l.Holds() {

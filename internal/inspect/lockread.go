@@ -79,7 +79,7 @@ func (r *lockReading) lock() (*Lock, error) {
 		return nil, err
 	}
 	l := &Lock{
-		Name: r.hash, At: r.time.Val(), Owners: []Owner{}, Waiters: []Waiter{}, fields: r.fields.Val(),
+		Name: r.hash, At: r.time.Val().UTC(), Owners: []Owner{}, Waiters: []Waiter{}, fields: r.fields.Val(),
 		split: r.split, apart: r.apart,
 	}
 	for i := range r.keys {

@@ -194,7 +194,7 @@ func (r *reading) replied() bool { return r.time.Err() == nil && r.key.kind.Err(
 
 // limiter decodes the replies.
 func (r *reading) limiter() (*Limiter, error) {
-	l := &Limiter{Name: r.hash, At: r.time.Val(), Keys: []Key{r.key.key()}, Fields: r.fields.Val()}
+	l := &Limiter{Name: r.hash, At: r.time.Val().UTC(), Keys: []Key{r.key.key()}, Fields: r.fields.Val()}
 	if err := failed(r.config, r.fields, r.sessions); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,9 @@ func TestRead(t *testing.T) {
 		m.Set(keys.Value, "0")
 		time.Sleep(time.Second)
 		got := look(t, rdb, l.Name())
+		if got.At.Location() != time.UTC { // as all its times are, whatever the zone of the machine
+			t.Error(got.At)
+		}
 		want := &inspect.Limiter{
 			Name: l.Name(), At: start.Add(3 * time.Second), Set: true, Fields: 5,
 			Config: inspect.Config{Type: "OVERALL", Rate: 20, Interval: 10_000},
