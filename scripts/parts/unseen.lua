@@ -13,7 +13,7 @@ if l.unseen == nil and l.head[1] and l.gone == 0 and not l.set and not check the
   local used = string.match(l.session or '', '^%d+ (%d+)')
   local due = l.now % IN == 0
   if used then
-    due = math.floor(tonumber(used) / TEN) ~= math.floor(l.now / TEN)
+    due = math.floor((tonumber(used) or 0) / TEN) ~= math.floor(l.now / TEN) -- miniredis reads no huge number
   end
   l.unseen = due or nil
   if due then
