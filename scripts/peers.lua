@@ -5,10 +5,11 @@
 -- Reply:   {now in ms; rate; interval in ms; Clients that used the limiter within the last minute;
 --          permits that are left, or fewer while more than 1,000 records have expired}
 --
--- A Client of Go has a session (parts/session.lua), a Client with Groups further ones for their calls, and one
--- that booked (book.lua) a field for that, whose names end in a dot and a number. All of them count as one
--- Client. Other fields count for none, whatever they hold: Java, users and older versions write them as well.
--- A Client whose requests are all refused has a session only once it has checked the value (unseen.lua).
+-- A Client of Go has a session (parts/session.lua). A Client with Groups has further ones for their calls,
+-- and one that booked (book.lua) has a field for that: their names end in a dot and a number. All count as
+-- one Client. Other fields count for none, whatever they hold: Java, users and older versions write them
+-- as well. A Client whose requests are all refused has a session only once it has checked the value
+-- (unseen.lua).
 
 -- include parts/common.lua
 -- include parts/keys.lua
@@ -21,7 +22,8 @@ if err then
 end
 local MINUTE, MANY_FIELDS = 60000, 1000 -- ms; a call looks at some 1,000 fields
 local LETTERS = 16 -- of the random part of a session's name (engine.go)
-local page = l.hash('HSCAN', '0', 'COUNT', MANY_FIELDS) -- all fields: their number is to be compared with HLEN
+-- All fields: their number is compared with HLEN below.
+local page = l.hash('HSCAN', '0', 'COUNT', MANY_FIELDS)
 local live, found, seen = 0, page[2], {}
 for i = 1, #found, 2 do
   local client, rest = string.match(found[i], '^session:([A-Z2-7]+)(.*)$')

@@ -129,7 +129,7 @@ func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters}
 func (e *Engine) Close() {
 	const closing = time.Second // more would delay the end of a process
 	began := time.Now()
-	e.leases.close(closing / 2)
+	e.leases.close()
 	timer := time.NewTimer(max(closing-time.Since(began), closing/2))
 	defer timer.Stop()
 	e.cancelAll()

@@ -90,7 +90,9 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 	}
 	began, left := time.Now(), false
 	defer func() {
-		if !left {
+		if left {
+			call.sessions.note(began, errLeft)
+		} else {
 			call.sessions.note(began, call.err)
 		}
 		<-call.sessions.underWay
@@ -126,6 +128,9 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 	}
 	return call.unanswered(ctx, budget)
 }
+
+// errLeft is the outcome of a call that its caller has left.
+var errLeft = errors.New("no reply from Redis")
 
 // noteFailure records the error of an attempt that go-redis or the Runner repeats.
 func (call *groupCall) noteFailure(err error) { call.lastFailure.Store(&err) }

@@ -191,7 +191,7 @@ var conditionsOfCalls = []condition{
 		s.asks(1<<32 + 5)
 	}},
 	{"right = sum == rate", "", func(s *keysState) { s.removedByJava(1) }},
-	{" or rate + 1", " or rate", func(s *keysState) {
+	{"some and value or nil", "some and value or rate", func(s *keysState) {
 		s.ages(0, 11, true)
 		s.hash[mySession], s.value = sessionText(1, theTime-15_000), "28"
 	}},

@@ -57,6 +57,8 @@ type leases struct {
 	mu     sync.RWMutex
 	byHash map[string]*leased // guarded by mu, as below
 	closed bool
+
+	silence atomic.Pointer[time.Timer] // set by close
 }
 
 // leased is what an Engine knows of the demand for one limiter.
@@ -67,22 +69,23 @@ type leased struct {
 	dropped atomic.Bool
 
 	mu        sync.Mutex
-	leasing   Leasing       // of the last call; guarded by mu, as below
-	next      *lease        // taken before the current one is used up
-	taking    bool          // a goroutine takes the next one
-	since     time.Time     // when it began to count
-	asked     int64         // permits that were taken from Redis since then
-	used      int64         // permits that the last lease used
-	exhausted bool          // it used most of them
-	left      int64         // permits that Redis had left, by its last reply
-	said      time.Time     // when it did
-	clients   int64         // that share them
-	learnt    time.Time     // when clients and lasts were learnt
-	lasts     time.Duration // how long leases last; 0 if the limiter is not leased
-	ended     time.Time     // when the last lease ended
-	scarce    time.Time     // until then no lease is taken, because Redis has refused permits
-	settling  pending       // settlements under way
-	freeing   pending       // those of them that give permits back
+	leasing   Leasing                       // of the last call; guarded by mu, as below
+	next      *lease                        // taken before the current one is used up
+	taking    bool                          // a goroutine takes the next one
+	since     time.Time                     // when it began to count
+	asked     int64                         // permits that were taken from Redis since then
+	used      int64                         // permits that the last lease used
+	exhausted bool                          // it used most of them
+	left      int64                         // permits that Redis had left, by its last reply
+	said      time.Time                     // when it did
+	clients   int64                         // that share them
+	learnt    time.Time                     // when clients and lasts were learnt
+	lasts     time.Duration                 // how long leases last; 0 if the limiter is not leased
+	ended     time.Time                     // when the last lease ended
+	scarce    time.Time                     // until then no lease is taken, because Redis has refused permits
+	unsettled []func(context.Context) error // settlements that came too late for work: close does them
+	settling  pending                       // settlements under way
+	freeing   pending                       // those of them that give permits back
 }
 
 // A pending counts what is under way. Guarded by its owner's mu.
@@ -127,36 +130,53 @@ func (ls *leases) init(e *Engine) {
 	ls.closed = e.config.Err != nil || e.config.Clock != nil || !e.config.Plain.Leases()
 }
 
-// close ends all leases, and gives back what they have left, until Redis has confirmed none for the time
-// quiet, and for settleLeaseFor at most.
-func (ls *leases) close(quiet time.Duration) {
+// settleQuiet is how long close waits for a silent Redis.
+const settleQuiet = time.Second / 2
+
+// close ends all leases, and gives back what they have left, until Redis has replied to none for settleQuiet,
+// and for settleLeaseFor at most.
+func (ls *leases) close() {
 	ls.mu.Lock()
 	ls.closed = true
 	all := slices.Collect(maps.Values(ls.byHash))
 	ls.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), settleLeaseFor)
 	defer cancel()
-	silence := time.AfterFunc(quiet, cancel)
+	silence := time.AfterFunc(settleQuiet, cancel)
+	ls.silence.Store(silence)
 	defer silence.Stop()
 	go func() {
 		defer cancel()
 		for _, d := range all {
-			d.mu.Lock()
-			for _, s := range []*lease{d.current.Swap(nil), d.next} {
-				if settle := d.end(s); settle != nil {
-					ls.asking.Go(func() {
-						if settle(ctx) == nil {
-							silence.Reset(quiet)
-						}
-					})
-				}
+			for _, settle := range d.endForClose() {
+				ls.asking.Go(func() { ls.note(settle(ctx)) })
 			}
-			d.next = nil
-			d.mu.Unlock()
 		}
 		ls.asking.Wait()
 	}()
 	<-ctx.Done()
+}
+
+// endForClose ends all leases of a limiter, and returns what settles them.
+func (d *leased) endForClose() (settlements []func(context.Context) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	settlements, d.unsettled = d.unsettled, nil
+	for _, s := range []*lease{d.current.Swap(nil), d.next} {
+		if settle := d.end(s); settle != nil {
+			settlements = append(settlements, settle)
+		}
+	}
+	d.next = nil
+	return settlements
+}
+
+// note records the outcome of a job that has asked Redis: close goes on while Redis replies, also to jobs that
+// were under way before.
+func (ls *leases) note(err error) {
+	if silence := ls.silence.Load(); silence != nil && err == nil {
+		silence.Reset(settleQuiet)
+	}
 }
 
 // work runs a job that asks Redis, and reports whether it does. close waits for the job.

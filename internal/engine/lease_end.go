@@ -22,6 +22,7 @@ func (d *leased) settle(s *lease) {
 	}
 	working := d.leases.work(func(ctx context.Context) {
 		err := settle(ctx)
+		d.leases.note(err)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, p := range under {
@@ -32,6 +33,7 @@ func (d *leased) settle(s *lease) {
 		}
 	})
 	if !working {
+		d.unsettled = append(d.unsettled, settle)
 		for _, p := range under {
 			p.end()
 		}

@@ -43,19 +43,16 @@ func (s *sessions) next() *hang {
 	return s.hang
 }
 
-// enter waits until there is room for one more call under way. If one of those under way hangs, callers
-// without a deadline get its error, as in a queue (batch.shareError): a silent Redis would hold them
-// once more for each 16 callers ahead.
+// enter waits until there is room for one more call under way. If one of those under way hangs, all that
+// wait get its error, as in a queue (batch.shareError): a silent Redis would hold them once more for each
+// 16 callers ahead.
 func (s *sessions) enter(ctx, closing context.Context) error {
 	select {
 	case s.underWay <- struct{}{}:
 		return nil
 	default:
 	}
-	hang := &hang{} // never over
-	if _, bounded := ctx.Deadline(); !bounded {
-		hang = s.next()
-	}
+	hang := s.next()
 	select {
 	case s.underWay <- struct{}{}:
 	case <-hang.over:
@@ -75,8 +72,13 @@ func (s *sessions) enter(ctx, closing context.Context) error {
 }
 
 // note records the outcome of a call that began at a time, before it makes room for another one. It hung
-// if no call has got a reply since then and go-redis has given up.
+// if no call has got a reply since then and go-redis has given up, or its caller has after leftHangsAfter.
 func (s *sessions) note(began time.Time, err error) {
+	const leftHangsAfter = 5 * time.Second // the ReadTimeout of go-redis: less may be a Redis that is slow
+	hangsAfter := time.Duration(hangsAfter)
+	if err == errLeft {
+		hangsAfter = leftHangsAfter
+	}
 	_, ours := err.(*Error) // says more than that Redis is silent, and may name a limiter
 	s.mu.Lock()
 	defer s.mu.Unlock()

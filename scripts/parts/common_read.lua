@@ -75,7 +75,7 @@ if recent or gone > 0 or not first[1] then
 end
 if right and due then
   local some = not wait and redis.call('ZCARD', KEYS[3]) <= LEFT and redis.call('ZRANGE', KEYS[3], '0', '-1')
-  local sum = some and value or rate + 1
+  local sum = some and value or nil
   for i = 1, some and #some or 0 do
     local a, b, c, d = string.byte(some[i], -4, -1)
     sum = d and sum + a + b * 256 + c * 65536 + d * 16777216 or sum

@@ -7,8 +7,9 @@
 -- record of a slot (acquire.lua) belongs to several Clients, so neither counts as own. But records dated
 -- exactly as a grant that is withdrawn count as own ones, for they expire with it.
 --
--- A reservation is settled by the names of its records. So no release takes them, and the withdrawal of a
--- reservation or lease takes the records that it names, and no others.
+-- A reservation is settled by the names of its records. So a release takes them only where all other records
+-- hold too few permits, as for permits that were reserved and used. The withdrawal of a reservation or lease
+-- takes the records that it names, and no others.
 
 -- include parts/reserved.lua
 
@@ -65,15 +66,17 @@ local function find(l, wanted, record, latest)
   if mark == '' then
     floor = (tonumber(latest) or 0) > l.expired and latest or '+inf'
   end
-  for look = 1, 2 do
+  for look = 1, latest == '+inf' and 3 or 2 do
     local newest, most = look == 1, look == 1 and NEWEST or OLDEST
     for from = 0, most - PAGE, PAGE do
       local page = newest and l.records('ZREVRANGEBYSCORE', latest, floor, 'LIMIT', from, PAGE)
         or l.records('ZRANGEBYSCORE', oldest, latest, 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
-        local fits = not reserved(member) and (newest and string.sub(member, 1, #mark) == mark
-          or not newest and not leasedNow(l, member))
+        local fits = reserved(member) == (look == 3)
+        if fits and look < 3 then
+          fits = newest and string.sub(member, 1, #mark) == mark or not newest and not leasedNow(l, member)
+        end
         if fits and not taken[member] and found.given < wanted then
           local n = count(member)
           if found.given + n > wanted then

@@ -1,9 +1,10 @@
 -- numbers.lua: the long reply.
 
--- numbers returns {1 to send the call again, otherwise 0, and 2 more if a given rate replaces another; rate; permits left, may be negative; ms until all
--- permits are back, without those granted now; the same with them; the interval in ms; the permits by which
--- the value was wrong; answers}. The two times are 0 if no caller asks for them. taken permits are granted
--- now, and dated stamp; answers is nil or a list of numbers.
+-- numbers returns {1 to send the call again, otherwise 0, and 2 more if a given rate replaces another;
+-- rate; permits left, may be negative; ms until all permits are back, without those granted now; the same
+-- with them; the interval in ms; the permits by which the value was wrong; answers}. The two times are 0
+-- if no caller asks for them. taken permits are granted now, and dated stamp; answers is nil or a list of
+-- numbers.
 local function numbers(l, asked, again, answers, taken, stamp)
   local reset = 0
   if asked and l.head[1] then

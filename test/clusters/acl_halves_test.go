@@ -300,7 +300,7 @@ func TestACallThatIsDeniedChangesNothing(t *testing.T) {
 	_, list, _ := strings.Cut(string(page), "These rights belong together: ")
 	list, _, found := strings.Cut(list, ".")
 	together := map[string]string{} // what is seen without each right
-	for _, right := range strings.Fields(list) {
+	for right := range strings.FieldsSeq(list) {
 		together[strings.Trim(right, "`")] = "no call is half done without it"
 	}
 	if !found || len(together) > len(rights) {
