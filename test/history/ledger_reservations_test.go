@@ -9,8 +9,9 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Nothing is lost of reservations, over a bad network and where callers leave. What was used stays out: no
-// release takes it (scripts/parts/find.lua).
+// Nothing is lost of reservations, over a bad network and where callers leave. Only a Client that gives
+// back what another one has taken may take it out of a reservation (scripts/parts/find.lua), which then has
+// nothing to give back. Records without the mark of a Client are no better.
 func TestNothingIsLostOfReservations(t *testing.T) {
 	for name, w := range map[string]way{
 		"bad network": {reserves: true},
@@ -24,7 +25,8 @@ func TestNothingIsLostOfReservations(t *testing.T) {
 	}
 }
 
-// visitReserved plays a caller that reserves permits and settles for fewer. The used permits stay out.
+// visitReserved plays a caller that reserves permits and settles for fewer. The used permits stay out until
+// the end.
 func (g *books) visitReserved(w way, a *account, random *rand.Rand) {
 	l, n := a.at(random), 1+random.Int64N(a.rate/5)
 	ctx, leave := context.WithTimeout(context.Background(),
@@ -37,7 +39,7 @@ func (g *books) visitReserved(w way, a *account, random *rand.Rand) {
 	}
 	a.hold(n)
 	used := random.Int64N(n)
-	if used > 0 && !a.keep(stake{l, used, true}) {
+	if used > 0 && !a.keep(stake{l, used}) {
 		used = 0
 	}
 	elsewhere, err := a.clients[random.IntN(len(a.clients))].Reservation(r.ID())

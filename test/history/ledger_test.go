@@ -54,11 +54,10 @@ type account struct {
 	kept   int64   // their sum; guarded by mu
 }
 
-// A stake is what one caller holds, to be given back where it was taken. What was used of a reservation stays.
+// A stake is what one caller holds, to be given back where it was taken.
 type stake struct {
-	l    *rratelimiter.RateLimiter
-	n    int64
-	used bool
+	l *rratelimiter.RateLimiter
+	n int64
 }
 
 // A way is how the callers of a ledger behave.
@@ -197,9 +196,6 @@ func (g *books) agrees() {
 	g.settles("before the last ones give back")
 	for _, a := range g.accounts {
 		for _, s := range a.stakes {
-			if s.used {
-				continue
-			}
 			a.held.Add(-s.n)
 			err := s.l.Release(context.Background(), s.n)
 			for range 20 { // on a connection that was cut and has not been used since
@@ -248,7 +244,7 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 		return
 	}
 	a.hold(n)
-	if random.IntN(8) == 0 && a.keep(stake{l: l, n: n}) {
+	if random.IntN(8) == 0 && a.keep(stake{l, n}) {
 		return
 	}
 	if random.IntN(2) == 0 {
@@ -260,7 +256,7 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 		}
 		l = a.by(i, random)
 	}
-	g.giveBack(w, a, stake{l: l, n: n}, random)
+	g.giveBack(w, a, stake{l, n}, random)
 }
 
 // visitAll is one caller that wants permits of two limiters at once. It gives them back one
@@ -276,8 +272,8 @@ func (g *books) visitAll(w way, a, b *account, random *rand.Rand) {
 	if random.IntN(2) == 0 {
 		time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
 	}
-	g.giveBack(w, a, stake{l: one, n: n}, random)
-	g.giveBack(w, b, stake{l: two, n: m}, random)
+	g.giveBack(w, a, stake{one, n}, random)
+	g.giveBack(w, b, stake{two, m}, random)
 }
 
 // takes reports whether permits were granted, and counts what has become of the call.
