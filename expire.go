@@ -12,8 +12,9 @@ import (
 // condition holds, and value and permits follow it. Each acquire gives value and permits
 // the remaining time of the hash, so that they end together; those of the other clients of a
 // PerClient limiter follow with their next acquires, and until then end when they would have.
-// A changed rate leaves the time to live as it is. With WithKeepAlive, each acquire and
-// release replaces it.
+// A changed rate leaves the time to live as it is. A limiter with a keep alive does not keep
+// this end, and a Keyed has one unless WithKeepAlive(0) is given: acquires and releases replace
+// the end by the keep alive, although the call has returned true.
 //
 // At its end the limiter gives all permits back, so no call waits for longer, and RetryAfter
 // and ResetAfter do not point beyond it. A call that waits already when another program sets
@@ -31,7 +32,7 @@ func (l *RateLimiter) Expire(ctx context.Context, ttl time.Duration) (bool, erro
 
 // ExpireAt makes the limiter end at t by the clock of the server, and reports
 // whether there is one (RExpirable.expireAt). A t that has passed deletes it
-// at once.
+// at once. As Expire tells, a limiter with a keep alive does not keep this end.
 func (l *RateLimiter) ExpireAt(ctx context.Context, t time.Time) (bool, error) {
 	return l.expire(ctx, "PEXPIREAT", t.UnixMilli(), "")
 }

@@ -88,8 +88,8 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 
 // TrySetRate sets rate permits per interval if no rate is set, and reports whether it did
 // (RRateLimiter.trySetRate). If many call at once, exactly one gets true. An existing
-// rate stays, whatever it is. Values and permits left behind by an earlier limiter of
-// this name are removed.
+// rate stays, whatever it is: false does not say that the rate is the same (see Config).
+// Values and permits left behind by an earlier limiter of this name are removed.
 //
 // rate is 1 to 2^53; interval is at least 1 ms, and a fraction of a ms is dropped. Errors
 // are ErrInvalidArgument, ErrBadState, ErrClosed, and ErrNoAnswer, after which the rate
@@ -118,7 +118,9 @@ func (l *RateLimiter) SetRate(
 
 // UpdateRate is SetRate for a limiter that has a rate already. It reports whether
 // it had one; if not, nothing is changed (RRateLimiter.updateRate, Redisson 4.4.0
-// and later).
+// and later). The limiter starts full unless WithKeepState is given: to raise a quota in
+// use, give it. On a Keyed or WithRate the next acquire sets the rate of the program
+// again, unless it has WithKeepRate.
 func (l *RateLimiter) UpdateRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) (bool, error) {

@@ -19,6 +19,8 @@ func (l logger) Observe(ctx context.Context, o rratelimiter.Observation) {
 		level, text = slog.LevelError, "failed"
 	case o.Result.Degraded:
 		level, text = slog.LevelWarn, "decided without Redis"
+	case o.RateReplaced:
+		level, text = slog.LevelWarn, "replaced another rate"
 	case o.Result.Allowed:
 		return
 	}
@@ -50,11 +52,13 @@ func ExampleObserver_log() {
 	for _, o := range []rratelimiter.Observation{ // as a Client does
 		{Policy: "user", Permits: 1, Result: rratelimiter.Result{Allowed: true}},
 		{Policy: "user", Permits: 1, Result: rratelimiter.Result{Allowed: true, Degraded: true}},
+		{Policy: "user", Permits: 1, Result: rratelimiter.Result{Allowed: true}, RateReplaced: true},
 		{Policy: "user", Permits: 1, Err: rratelimiter.ErrNoAnswer, Took: time.Second},
 	} {
 		both.Observe(ctx, o)
 	}
 	// Output:
 	// level=WARN msg="decided without Redis" policy=user permits=1 took=0s error=<nil>
+	// level=WARN msg="replaced another rate" policy=user permits=1 took=0s error=<nil>
 	// level=ERROR msg=failed policy=user permits=1 took=1s error="rratelimiter: no answer from Redis"
 }
