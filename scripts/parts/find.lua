@@ -73,9 +73,13 @@ local function find(l, wanted, record, latest)
         or l.records('ZRANGEBYSCORE', oldest, latest, 'LIMIT', from, PAGE)
       for i = 1, #page do
         local member = page[i]
-        local fits = reserved(member) == (look == 3)
-        if fits and look < 3 then
-          fits = newest and string.sub(member, 1, #mark) == mark or not newest and not leasedNow(l, member)
+        local fits = reserved(member)
+        if look < 3 and fits then
+          fits = false
+        elseif newest then
+          fits = string.sub(member, 1, #mark) == mark
+        elseif look == 2 then
+          fits = not leasedNow(l, member)
         end
         if fits and not taken[member] and found.given < wanted then
           local n = count(member)

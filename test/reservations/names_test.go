@@ -118,7 +118,7 @@ func TestAReleaseBesideManyReservationsEnds(t *testing.T) {
 		if n := scripts(); n > 2 {
 			b.Errorf("it takes %d calls", n)
 		}
-		keeps(l, rate, rate-many)
+		keeps(l, rate, rate-many+3)
 	})
 }
 
