@@ -171,7 +171,7 @@ func (p *Pair) lives(value, permits *Key, l *Limiter) []Finding {
 		switch life := key.life(); {
 		case life < hash-little && p.Outstanding > 0:
 			return wrong("", "expires early", mend,
-				"%q expires in %d ms, the hash does not: permits that are taken would be granted again.",
+				"%q expires in %d ms, before the hash: permits that are taken would be granted again.",
 				key.Name, key.TTL)
 		case life > hash+little && p.ID == "":
 			return remark("B6", "outlives the hash", mend,

@@ -64,7 +64,7 @@ func TestFindings(t *testing.T) {
 		}, "B6", "later or never", true},
 		{"a value that expires early", func(s *subject) {
 			s.rdb.Expire(s.Context(), s.value, 2*time.Second)
-		}, "", "the hash does not", false},
+		}, "", "before the hash", false},
 		{"all with the same life", func(s *subject) {
 			for _, key := range []string{s.name, s.value, s.permits} {
 				s.rdb.Expire(s.Context(), key, time.Hour)
@@ -114,7 +114,7 @@ func TestFindings(t *testing.T) {
 		}, "", "have 2 formats", true},
 		{"records that expire early", func(s *subject) {
 			s.rdb.Expire(s.Context(), s.permits, time.Hour)
-		}, "", "the hash does not", false},
+		}, "", "before the hash", false},
 		{"a string", func(s *subject) {
 			s.rdb.Set(s.Context(), s.name, "x", 0)
 		}, "", "is a string, must be a hash", false},
