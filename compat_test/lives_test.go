@@ -19,7 +19,8 @@ var _ = Describe("What Java leaves for an acquire of Go to put right", func() {
 		l := gos[0].c.RateLimiter(name).WithRate(5, 100*time.Millisecond, rratelimiter.WithKeepAlive(keep))
 		java, k := javas[0].limiter(name), keysOf(name)
 		yes(l.TryAcquire(ctx, 1, 0))
-		Eventually(ctx, func() time.Duration { // when the record has expired, availablePermits writes the value
+		// When the record has expired, availablePermits writes the value.
+		Eventually(ctx, func() time.Duration {
 			_, err := java.AvailablePermits(ctx)
 			done(err)
 			return look.PTTL(ctx, k.value).Val()

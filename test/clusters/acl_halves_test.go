@@ -101,7 +101,8 @@ func hasManyRecords(full *Limiter) {
 
 // both returns the limiter and another one.
 func both(l *Limiter) *rratelimiter.Group {
-	return l.Client.All(l.RateLimiter, l.Client.Keyed("{"+l.Name()+"}:user", 10, time.Minute).RateLimiter("42"))
+	other := l.Client.Keyed("{"+l.Name()+"}:user", 10, time.Minute).RateLimiter("42")
+	return l.Client.All(l.RateLimiter, other)
 }
 
 func alone(l *Limiter) *rratelimiter.Group { return l.Client.All(l.RateLimiter) }
@@ -130,7 +131,8 @@ func aMinuteLater(full *Limiter) { full.Now += time.Minute.Milliseconds() }
 // books runs book.lua, which a Client does in the background.
 func books(l *Limiter) error {
 	err := l.RDB.Eval(l.Context(), redisx.Included(scripts.Files, "book.lua"), l.Keys(), 0, "session:booker",
-		"0000000000000001", "", "", l.Now, "", "", "", "", "", l.Now-10, "\x10abcdefghijklmnop\x02\x00\x00\x00").Err()
+		"0000000000000001", "", "", l.Now, "", "", "", "", "", l.Now-10,
+		"\x10abcdefghijklmnop\x02\x00\x00\x00").Err()
 	if err != nil && strings.Contains(err.Error(), "can't run this command") { // as errors.go of the engine
 		err = fmt.Errorf("NOPERM %w", err)
 	}
@@ -269,24 +271,28 @@ func contents(b *Bench) string {
 	return strings.Join(text, "\n")
 }
 
-// Without a right, or without some of the optional ones, a call does all that it does with them, or changes
-// nothing and returns an error. The page names the rights of which this is not true.
-func TestACallThatIsDeniedChangesNothing(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rights := append(slices.DeleteFunc(rule(t, ruleOfAll), func(right string) bool {
-		return strings.HasPrefix(right, "~") || strings.HasPrefix(right, "&")
-	}), "~*", "&*")
-	optional := []string{"+incrby", "+publish", "+zrevrange", "+type"}
-	var without [][]string
-	for _, right := range rights {
+// optionalRights are those without which every call works.
+var optionalRights = []string{"+incrby", "+publish", "+zrevrange", "+type"}
+
+// A denial is a bench whose user "app" lacks some rights.
+type denial struct {
+	*Bench
+	rdb      *redis.Client // of "app"
+	start    int64
+	rights   []string          // all that there are
+	together map[string]string // what is seen without each right that belongs to others
+}
+
+// lacking returns the rights to go without: each one alone, and the optional ones in every combination.
+func (d *denial) lacking() (without [][]string) {
+	for _, right := range d.rights {
 		if strings.HasPrefix(right, "+") {
 			without = append(without, []string{right})
 		}
 	}
-	for some := range 1 << len(optional) {
+	for some := range 1 << len(optionalRights) {
 		var lacks []string
-		for i, right := range optional {
+		for i, right := range optionalRights {
 			if some>>i&1 == 1 {
 				lacks = append(lacks, right)
 			}
@@ -295,57 +301,82 @@ func TestACallThatIsDeniedChangesNothing(t *testing.T) {
 			without = append(without, lacks)
 		}
 	}
+	return without
+}
+
+// reads reads on the page which rights belong together.
+func (d *denial) reads() {
+	d.Helper()
 	page, err := os.ReadFile("../../docs/keys.md")
-	NoError(t, err)
+	NoError(d, err)
 	_, list, _ := strings.Cut(string(page), "These rights belong together: ")
 	list, _, found := strings.Cut(list, ".")
-	together := map[string]string{} // what is seen without each right
+	d.together = map[string]string{}
 	for right := range strings.FieldsSeq(list) {
-		together[strings.Trim(right, "`")] = "no call is half done without it"
+		d.together[strings.Trim(right, "`")] = "no call is half done without it"
 	}
-	if !found || len(together) > len(rights) {
-		t.Fatalf("the page does not say which rights belong together: %q", list)
+	if !found || len(d.together) > len(d.rights) {
+		d.Fatalf("the page does not say which rights belong together: %q", list)
 	}
+}
+
+// tries makes a call without some rights, and returns the contents before and after it.
+func (d *denial) tries(c scriptCall, lacks []string) (before, after string, err error) {
+	d.Now = d.start
+	d.Want(d.Look.FlushDB(d.Context()).Err())
+	redistest.Allow(d.T, "app", d.rights, d.Look)
+	full := as(d.Bench, d.Look)
+	d.Want(full.SetRate(d.Context(), Overall, 10, time.Minute))
+	call := c.prepare(full)
+	before = contents(d.Bench)
+	redistest.Allow(d.T, "app", slices.DeleteFunc(slices.Clone(d.rights), func(right string) bool {
+		return slices.Contains(lacks, right)
+	}), d.Look)
+	err = call(as(d.Bench, d.rdb))
+	return before, contents(d.Bench), err
+}
+
+// judges expects that a call without some rights leaves what it wants, or fails and changes nothing.
+func (d *denial) judges(c scriptCall, lacks []string, want string) {
+	d.Helper()
+	before, after, err := d.tries(c, lacks)
+	switch {
+	case err == nil && after != want:
+		d.Errorf("%s without %q leaves\n%s\nwant\n%s", c.name, lacks, after, want)
+	case err == nil:
+	case !strings.Contains(err.Error(), "NOPERM"), slices.Contains(optionalRights, lacks[0]):
+		d.Errorf("%s without %q: %v", c.name, lacks, err)
+	case after != before && len(lacks) == 1 && d.together[lacks[0]] != "":
+		d.together[lacks[0]] = "half done"
+	case after != before:
+		d.Errorf("%s without %q is denied and leaves\n%s\nwant\n%s", c.name, lacks, after, before)
+	}
+}
+
+// Without a right, or without some of the optional ones, a call does all that it does with them, or changes
+// nothing and returns an error. The page names the rights of which this is not true.
+func TestACallThatIsDeniedChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rights := append(slices.DeleteFunc(rule(t, ruleOfAll), func(right string) bool {
+		return strings.HasPrefix(right, "~") || strings.HasPrefix(right, "&")
+	}), "~*", "&*")
 	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
 	redistest.Allow(t, "app", rights, s.Admin())
 	b := NewBench(t, rdb, s.Admin())
-	start := b.Now
+	d := &denial{Bench: b, rdb: rdb, start: b.Now, rights: rights}
+	d.reads()
+	without := d.lacking()
 	for _, c := range scriptCalls {
-		tries := func(lacks []string) (before, after string, err error) {
-			b.Now = start
-			b.Want(b.Look.FlushDB(t.Context()).Err())
-			redistest.Allow(t, "app", rights, b.Look)
-			full := as(b, b.Look)
-			b.Want(full.SetRate(t.Context(), Overall, 10, time.Minute))
-			call := c.prepare(full)
-			before = contents(b)
-			redistest.Allow(t, "app", slices.DeleteFunc(slices.Clone(rights), func(right string) bool {
-				return slices.Contains(lacks, right)
-			}), b.Look)
-			err = call(as(b, rdb))
-			return before, contents(b), err
-		}
-		_, want, err := tries(nil) // with all rights
+		_, want, err := d.tries(c, nil) // with all rights
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		for _, lacks := range without {
-			before, after, err := tries(lacks)
-			switch {
-			case err == nil && after != want:
-				t.Errorf("%s without %q leaves\n%s\nwant\n%s", c.name, lacks, after, want)
-			case err != nil && !strings.Contains(err.Error(), "NOPERM"):
-				t.Errorf("%s without %q: %v", c.name, lacks, err)
-			case err != nil && slices.Contains(optional, lacks[0]):
-				t.Errorf("%s without %q: %v", c.name, lacks, err)
-			case err != nil && after != before && len(lacks) == 1 && together[lacks[0]] != "":
-				together[lacks[0]] = "half done"
-			case err != nil && after != before:
-				t.Errorf("%s without %q is denied and leaves\n%s\nwant\n%s", c.name, lacks, after, before)
-			}
+			d.judges(c, lacks, want)
 		}
 	}
-	for right, seen := range together {
+	for right, seen := range d.together {
 		if seen != "half done" {
 			t.Errorf("the page says that %s belongs to others, but %s", right, seen)
 		}

@@ -326,8 +326,8 @@ func TestRefusedBookingsAreFew(t *testing.T) {
 	})
 }
 
-// More keys are asked for than a Client can count without Redis. None gets an error, not even in a Group, and a
-// key that is used more often than most is counted exactly.
+// More keys are asked for than a Client can count without Redis. None gets an error, not even in a Group, and
+// a key that is used more often than most is counted exactly.
 func TestAnyNumberOfKeysFallsBack(t *testing.T) {
 	const keys, rate, interval = 14_000, 3, time.Minute
 	fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {

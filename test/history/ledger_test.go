@@ -3,7 +3,6 @@ package history_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -24,7 +23,8 @@ import (
 //
 // A release may take the record of a request whose reply was lost: if another Client has granted what it
 // gives back, or if records have no mark of a Client. Then the withdrawal finds fewer permits, and the rest
-// comes back an interval later (scripts/parts/withdraw.lua). So all that callers hold is out, and more may be.
+// comes back an interval later (scripts/parts/withdraw.lua). So all that callers hold is out, and more may
+// be.
 
 // The books are the ledger of limiters that many callers use.
 type books struct {
@@ -35,29 +35,6 @@ type books struct {
 	granted, refused, failed, released, doubtful atomic.Int64
 
 	acquire, release atomic.Int64 // the longest that one took, in ns
-}
-
-// An account is what is known of one limiter.
-type account struct {
-	*Limiter
-	rate    int64
-	clients []*rratelimiter.Client
-	shared  []*rratelimiter.RateLimiter // of each client
-	permits string                      // the key of its records
-	value   string                      // the key of what is left
-	late    bool                        // permits of lost replies may come back an interval later
-	held    atomic.Int64                // by callers that know it and have not begun to give back
-	unknown atomic.Int64                // releases that ended with an error: done or not
-
-	mu     sync.Mutex
-	stakes []stake // what callers hold until the end; guarded by mu
-	kept   int64   // their sum; guarded by mu
-}
-
-// A stake is what one caller holds, to be given back where it was taken.
-type stake struct {
-	l *rratelimiter.RateLimiter
-	n int64
 }
 
 // A way is how the callers of a ledger behave.
@@ -300,31 +277,11 @@ func (g *books) counts(w way, ok bool, n int64, err error) bool {
 	return ok && err == nil
 }
 
-// hold notes permits that a caller holds.
-func (a *account) hold(n int64) {
-	if used := a.held.Add(n); used > a.rate {
-		a.Errorf("%d permits are held at once, of %d", used, a.rate)
-	}
-}
-
 // longest keeps the time since start if it is the longest so far.
 func longest(ns *atomic.Int64, start time.Time) {
 	took := int64(time.Since(start))
 	for last := ns.Load(); took > last && !ns.CompareAndSwap(last, took); last = ns.Load() {
 	}
-}
-
-// at is the limiter by one of its clients.
-func (a *account) at(random *rand.Rand) *rratelimiter.RateLimiter {
-	return a.by(random.IntN(len(a.clients)), random)
-}
-
-// by is the limiter by its i-th client; some callers make a RateLimiter for each request.
-func (a *account) by(i int, random *rand.Rand) *rratelimiter.RateLimiter {
-	if random.IntN(2) == 0 {
-		return a.shared[i]
-	}
-	return a.clients[i].RateLimiter(a.Name())
 }
 
 // An acquirer is a RateLimiter or a Group.
@@ -359,18 +316,6 @@ func acquire(w way, l acquirer, n int64, random *rand.Rand) (bool, error) {
 	default:
 		return l.TryAcquire(context.Background(), n, 0) // it does not leave
 	}
-}
-
-// keep reports whether a stake is held until the end. Some are left for other callers.
-func (a *account) keep(s stake) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.kept+s.n > a.rate/2 {
-		return false
-	}
-	a.kept += s.n
-	a.stakes = append(a.stakes, s)
-	return true
 }
 
 // giveBack releases a stake. From the moment when it is asked for it is unowned.
@@ -429,14 +374,4 @@ func (g *books) settles(when string) {
 			a.Keeps(a.rate, a.value, a.permits)
 		}
 	}
-}
-
-// wrong says what is wrong with an account, by what Redis has, whatever Go thinks of it.
-func (a *account) wrong() string {
-	out, held, unknown := Sum(a.Records(a.permits)), a.held.Load(), a.unknown.Load()
-	if held <= out && (out <= held+unknown || a.late) {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d permits are out, %d are held; releases of %d are in doubt", out, a.rate,
-		held, unknown)
 }

@@ -11,8 +11,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A call that replaces a rate says so to the observer: the sign of two programs with different rates under one
-// name, which overwrite each other. Every other call does not.
+// A call that replaces a rate says so to the observer: the sign of two programs with different rates under
+// one name, which overwrite each other. Every other call does not.
 func TestACallThatReplacesARateSaysSo(t *testing.T) {
 	type program = rratelimiter.RateLimiter
 	calls := map[string]func(context.Context, *rratelimiter.Client, *program) error{
@@ -22,7 +22,9 @@ func TestACallThatReplacesARateSaysSo(t *testing.T) {
 		"TryAcquire with a timeout": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
 			return ErrOf(l.TryAcquire(ctx, 1, time.Second))
 		},
-		"Acquire": func(ctx context.Context, _ *rratelimiter.Client, l *program) error { return l.Acquire(ctx, 1) },
+		"Acquire": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
+			return l.Acquire(ctx, 1)
+		},
 		"Allow": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
 			return ErrOf(l.Allow(ctx, 1))
 		},
@@ -75,8 +77,8 @@ func TestACallThatReplacesARateSaysSo(t *testing.T) {
 	}
 }
 
-// Peek, and an acquire above the rate, replace nothing; a refusal replaces the rate as a grant does, also if it
-// then waits, or if it comes again from memory.
+// Peek, and an acquire above the rate, replace nothing; a refusal replaces the rate as a grant does, also if
+// it then waits, or if it comes again from memory.
 func TestRefusalsAndReplacedRates(t *testing.T) {
 	InBubble(t, 10, time.Minute, func(l *Limiter) {
 		told := &seen{}

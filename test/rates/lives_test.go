@@ -99,7 +99,8 @@ func keysInUse(l *Limiter) []string {
 
 // apart tells how the keys do not live together; it is empty if they do.
 func apart(l *Limiter, keys []string) string {
-	const rounding = time.Second // miniredis counts from the real time of each command, however slow a script is
+	// miniredis counts from the real time of each command, however slow a script is.
+	const rounding = time.Second
 	var lives []time.Duration
 	looks, err := l.Look.TxPipelined(l.Context(), func(p redis.Pipeliner) error {
 		for _, key := range keys {
@@ -164,18 +165,22 @@ func TestRecordsOutliveAProlongedHash(t *testing.T) {
 	}
 }
 
-// A changed rate keeps the end that Expire has set, as with Redisson: a quota that ends at midnight still does
-// when an operator raises it. It drops the end that only an earlier keep alive has set.
+// A changed rate keeps the end that Expire has set, as with Redisson: a quota that ends at midnight still
+// does when an operator raises it. It drops the end that only an earlier keep alive has set.
 func TestAChangedRateKeepsTheEnd(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		ctx, raised := b.Context(), int64(12)
 		for name, change := range map[string]func(l *Limiter) error{
-			"SetRate":    func(l *Limiter) error { return l.SetRate(ctx, Overall, raised, time.Second) },
-			"UpdateRate": func(l *Limiter) error { return Yes(l.UpdateRate(ctx, Overall, raised, time.Second)) },
+			"SetRate": func(l *Limiter) error { return l.SetRate(ctx, Overall, raised, time.Second) },
+			"UpdateRate": func(l *Limiter) error {
+				return Yes(l.UpdateRate(ctx, Overall, raised, time.Second))
+			},
 			"UpdateRate WithKeepState": func(l *Limiter) error {
 				return Yes(l.UpdateRate(ctx, Overall, raised, time.Second, rratelimiter.WithKeepState()))
 			},
-			"WithRate": func(l *Limiter) error { return Yes(l.WithRate(raised, time.Second).TryAcquire(ctx, 1, 0)) },
+			"WithRate": func(l *Limiter) error {
+				return Yes(l.WithRate(raised, time.Second).TryAcquire(ctx, 1, 0))
+			},
 		} {
 			l := b.NewLimiter(Overall, 10, time.Second)
 			l.Takes(3)
@@ -292,7 +297,8 @@ func TestPausesEndWithTheLimiter(t *testing.T) {
 			for range 20 {
 				go func() {
 					for {
-						if err := other.Acquire(l.Context(), 1); errors.Is(err, rratelimiter.ErrNotInitialized) {
+						err := other.Acquire(l.Context(), 1)
+						if errors.Is(err, rratelimiter.ErrNotInitialized) {
 							break
 						}
 					}
@@ -316,7 +322,9 @@ func TestAWrongValueIsFoundBesideAFastClock(t *testing.T) {
 	for what, call := range map[string]func(l *Limiter){
 		"TryAcquire": func(l *Limiter) { l.Takes(1) },
 		"refused":    func(l *Limiter) { l.Want(No(l.TryAcquire(l.Context(), 100, 0))) },
-		"Group":      func(l *Limiter) { l.Want(Yes(l.Client.All(l.RateLimiter).TryAcquire(l.Context(), 1, 0))) },
+		"Group": func(l *Limiter) {
+			l.Want(Yes(l.Client.All(l.RateLimiter).TryAcquire(l.Context(), 1, 0)))
+		},
 	} {
 		for _, java := range []int{0, 1} { // records of Java for each call of Go
 			t.Run(fmt.Sprint(what, " beside ", java), func(t *testing.T) {

@@ -68,7 +68,8 @@ func TestTwoChangesOfTheRateWithOneID(t *testing.T) {
 
 func newPod(b *Bench, seed uint64) *pod {
 	b.Helper()
-	p := &pod{Bench: b, random: rand.New(rand.NewPCG(seed, 0)), name: redistest.Name(b.T), rate: 10, interval: 1000}
+	p := &pod{Bench: b, random: rand.New(rand.NewPCG(seed, 0)), name: redistest.Name(b.T), rate: 10,
+		interval: 1000}
 	clock := rratelimiter.WithClock(func() time.Time { return time.UnixMilli(b.Now) })
 	for range 2 {
 		p.clients = append(p.clients, rratelimiter.New(b.RDB, clock, rratelimiter.WithID("pod")))
@@ -90,14 +91,14 @@ func (p *pod) step() {
 	switch kind := p.random.IntN(16); {
 	case kind < 5:
 		ok, err := l.TryAcquire(p.Context(), n, 0)
-		p.judges("acquire", i, n, ok, err, nil)
+		p.judges(podCall{"acquire", i, n, nil}, ok, err)
 	case kind < 7:
 		second := p.clients[i].RateLimiter(p.name + "2")
 		ok, err := p.clients[i].All(l, second).TryAcquire(p.Context(), n, 0)
-		p.judges("group", i, n, ok, err, nil)
+		p.judges(podCall{"group", i, n, nil}, ok, err)
 	case kind < 9:
 		r, _, err := l.TryReserve(p.Context(), n)
-		p.judges("reserve", i, n, r != nil, err, r)
+		p.judges(podCall{"reserve", i, n, r}, r != nil, err)
 	case kind < 11:
 		p.settles(i)
 	case kind < 13:
@@ -109,18 +110,26 @@ func (p *pod) step() {
 	}
 }
 
+// A podCall is a call that asks for permits.
+type podCall struct {
+	name        string
+	client      int
+	n           int64
+	reservation *rratelimiter.Reservation // of a call that reserves
+}
+
 // judges compares what a call got with the model.
-func (p *pod) judges(call string, i int, n int64, ok bool, err error, r *rratelimiter.Reservation) {
-	p.log = append(p.log, fmt.Sprintf("%d: %s %d by %d: %v %v", p.Now, call, n, i, ok, err))
-	want := p.out()+n <= p.rate
-	if n > p.rate {
+func (p *pod) judges(c podCall, ok bool, err error) {
+	p.log = append(p.log, fmt.Sprintf("%d: %s %d by %d: %v %v", p.Now, c.name, c.n, c.client, ok, err))
+	want := p.out()+c.n <= p.rate
+	if c.n > p.rate {
 		want, err = false, nil
 	}
 	if ok != want || err != nil {
-		p.Errorf("%s of %d: %v, %v with %d of %d out", call, n, ok, err, p.out(), p.rate)
+		p.Errorf("%s of %d: %v, %v with %d of %d out", c.name, c.n, ok, err, p.out(), p.rate)
 	}
 	if ok {
-		p.grants = append(p.grants, &podGrant{i, p.Now, n, r, false})
+		p.grants = append(p.grants, &podGrant{c.client, p.Now, c.n, c.reservation, false})
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// settlements says what is taken of each limiter after Reserve(ctx, 2) and a Settle: the permits that it names,
-// which Amounts does not multiply. A single number holds for every limiter, unless the amounts differ.
+// settlements says what is taken of each limiter after Reserve(ctx, 2) and a Settle: the permits that it
+// names, which Amounts does not multiply. A single number holds for every limiter, unless the amounts differ.
 var settlements = []struct {
 	amounts []int64 // nil: without Amounts
 	settled []int64
@@ -39,7 +39,8 @@ var settlements = []struct {
 	{[]int64{1, 500}, []int64{3, 12_000}, []int64{3, 12_000}, ""},
 	{[]int64{1, 500}, []int64{2, 1000}, []int64{2, 1000}, ""},
 	{[]int64{1, 500}, []int64{0}, []int64{0, 0}, ""},
-	{[]int64{1, 500}, []int64{120}, nil, "is 1, must be 2, one for each limiter, because their Amounts differ"},
+	{[]int64{1, 500}, []int64{120}, nil,
+		"is 1, must be 2, one for each limiter, because their Amounts differ"},
 	{[]int64{1, 500}, nil, nil, "is 0, must be 2, one for each limiter, because their Amounts differ"},
 }
 
@@ -77,8 +78,8 @@ func TestSettleNamesThePermitsOfEachLimiter(t *testing.T) {
 	}
 }
 
-// Calls that take permits multiply by the amounts: Charge, which is never settled, as Allow does. Cancel returns
-// everything.
+// Calls that take permits multiply by the amounts: Charge, which is never settled, as Allow does. Cancel
+// returns everything.
 func TestAmountsMultiplyWhatIsTaken(t *testing.T) {
 	calls := map[string]func(ctx context.Context, g *rratelimiter.Group) error{
 		"Allow":  func(ctx context.Context, g *rratelimiter.Group) error { return ErrOf(g.Allow(ctx, 3)) },

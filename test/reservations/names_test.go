@@ -22,8 +22,8 @@ func onRedis(t *testing.T, spec func(b *Bench)) {
 	spec(NewBench(t, s.Client(t), s.Admin()))
 }
 
-// Repair joins the other records and keeps those of reservations: their settlements give everything back. They
-// are more than one call of Repair handles, and so many that in the format fI some choose the same name.
+// Repair joins the other records and keeps those of reservations: their settlements give everything back.
+// They are more than one call of Repair handles, and so many that in the format fI some choose the same name.
 func TestRepairKeepsReservations(t *testing.T) {
 	const rate, reserved, many, others = 10_000_000, 500, 2600, 300
 	onRedis(t, func(b *Bench) {
@@ -39,8 +39,10 @@ func TestRepairKeepsReservations(t *testing.T) {
 			before := l.Size()
 			repaired, err := l.Repair(l.Context())
 			l.Want(err)
-			if before != many+others || repaired.Records < many || repaired.Records > many+2 || repaired.Drift != 0 {
-				l.Errorf("%s: of %d records: %+v; want those of reservations to stay", f.Since, before, repaired)
+			if before != many+others || repaired.Records < many || repaired.Records > many+2 ||
+				repaired.Drift != 0 {
+				l.Errorf("%s: of %d records: %+v; want those of reservations to stay", f.Since, before,
+					repaired)
 			}
 			keeps(l, rate, rate-many*reserved-others)
 			for i, r := range open {
@@ -67,7 +69,8 @@ func TestRepairCorrectsTheValueBesideReservations(t *testing.T) {
 		for range many {
 			open = append(open, reserve(l, 2))
 		}
-		l.Want(l.Look.ZIncrBy(l.Context(), l.PermitsKey(), 3*float64(time.Hour.Milliseconds()), l.Members()[7]).Err())
+		l.Want(l.Look.ZIncrBy(l.Context(), l.PermitsKey(), 3*float64(time.Hour.Milliseconds()),
+			l.Members()[7]).Err())
 		b.SetKey(l.ValueKey(), 1000)
 		repairs, err := l.Repair(l.Context())
 		want := rratelimiter.Repaired{Records: many, Rewritten: 1, Drift: 1000 - (rate - 2*many)}
@@ -148,7 +151,8 @@ func TestSettlingBesideAVersionWithAShorterInterval(t *testing.T) {
 	}
 }
 
-// An attempt to settle that comes late takes effect, for its session is not lent out before a minute after it.
+// An attempt to settle that comes late takes effect, for its session is not lent out before a minute after
+// it.
 func TestALateAttemptToSettleTakesEffect(t *testing.T) {
 	GatedBubble(t, 100, time.Hour, func(l *Limiter) {
 		r := reserve(l, 50)

@@ -41,19 +41,27 @@ const manyLimiters = ", each of its own limiter"
 // forms are all methods, and those of a Group.
 func forms() map[string]form {
 	all := map[string]form{}
-	pair := func(c *rratelimiter.Client) *rratelimiter.Group { return c.All(c.RateLimiter("a"), c.RateLimiter("b")) }
+	pair := func(c *rratelimiter.Client) *rratelimiter.Group {
+		return c.All(c.RateLimiter("a"), c.RateLimiter("b"))
+	}
 	for name, method := range Methods {
 		all[name] = func(ctx context.Context, c *rratelimiter.Client, _ int) error {
 			return method(ctx, c.RateLimiter("a"))
 		}
 	}
 	for name, method := range map[string]func(ctx context.Context, g *rratelimiter.Group) error{
-		"TryAcquire": func(ctx context.Context, g *rratelimiter.Group) error { return ErrOf(g.TryAcquire(ctx, 1, 0)) },
-		"Acquire":    func(ctx context.Context, g *rratelimiter.Group) error { return g.Acquire(ctx, 1) },
-		"Release":    func(ctx context.Context, g *rratelimiter.Group) error { return g.Release(ctx, 1) },
-		"Charge":     func(ctx context.Context, g *rratelimiter.Group) error { return ErrOf(g.Charge(ctx, 1)) },
+		"TryAcquire": func(ctx context.Context, g *rratelimiter.Group) error {
+			return ErrOf(g.TryAcquire(ctx, 1, 0))
+		},
+		"Acquire": func(ctx context.Context, g *rratelimiter.Group) error { return g.Acquire(ctx, 1) },
+		"Release": func(ctx context.Context, g *rratelimiter.Group) error { return g.Release(ctx, 1) },
+		"Charge": func(ctx context.Context, g *rratelimiter.Group) error {
+			return ErrOf(g.Charge(ctx, 1))
+		},
 	} {
-		all["Group."+name] = func(ctx context.Context, c *rratelimiter.Client, _ int) error { return method(ctx, pair(c)) }
+		all["Group."+name] = func(ctx context.Context, c *rratelimiter.Client, _ int) error {
+			return method(ctx, pair(c))
+		}
 	}
 	for _, name := range []string{"Allow", "Peek", "TryReserve"} {
 		all[name+manyLimiters] = func(ctx context.Context, c *rratelimiter.Client, i int) error {
@@ -101,7 +109,8 @@ func TestBudgetsHoldForTheLibraryAndForGoRedis(t *testing.T) {
 						}
 						took := together(callers, func(int) {
 							_, err := c.RateLimiter("a").TryAcquire(context.Background(), 1, timeout)
-							if !errors.Is(err, rratelimiter.ErrNoAnswer) || !strings.Contains(err.Error(), word) {
+							if !errors.Is(err, rratelimiter.ErrNoAnswer) ||
+								!strings.Contains(err.Error(), word) {
 								t.Errorf("timeout %v: %v", timeout, err)
 							}
 						})
