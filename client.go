@@ -32,9 +32,10 @@ type Client struct {
 // A failed request is retried as rdb is configured (MaxRetries; for a cluster
 // MaxRedirects) until its callers have left. A caller leaves at its timeout or the end of
 // its context, with one exception below. A caller with neither waits as long as rdb does:
-// by default some 20 s for a silent server (4 attempts with a ReadTimeout of 5 s; up to 29
-// s in a crowd that waits for connections), and 2 s if no server listens. Delete, Rename and calls that set a rate or a time to live are
-// not retried: after an error they may have been carried out.
+// by default some 20 s for a silent server (4 attempts with a ReadTimeout of 5 s; up to
+// 29 s in a crowd that waits for connections), and 2 s if no server listens. Delete,
+// Rename and calls that set a rate or a time to live are not retried: after an error they
+// may have been carried out.
 //
 // With ContextTimeoutEnabled in the options of rdb, a lone caller with a timeout, a budget
 // (WithBudget, WithFallback) or a deadline makes its request in its own goroutine, which is

@@ -34,7 +34,8 @@ func publicPackages(t *testing.T) (names map[string]exports, comments map[string
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (slices.Contains(hidden, d.Name()) || strings.HasPrefix(d.Name(), ".") && path != "."):
+		case d.IsDir() && path != "." &&
+			(slices.Contains(hidden, d.Name()) || strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -56,14 +57,19 @@ func publicPackages(t *testing.T) (names map[string]exports, comments map[string
 	if err != nil || len(names) < 10 {
 		t.Fatalf("%d packages, %v", len(names), err)
 	}
-	for name := range names["limit"] { // type Result = limit.Result, and Reservation
+	names["rratelimiter"].addAliases(names["limit"])
+	return names, comments
+}
+
+// addAliases adds the fields and methods of type Result = limit.Result, and of Reservation.
+func (e exports) addAliases(of exports) {
+	for name := range of {
 		for _, alias := range []string{"Result", "Reservation"} {
 			if strings.HasPrefix(name, alias+".") {
-				names["rratelimiter"][name] = true
+				e[name] = true
 			}
 		}
 	}
-	return names, comments
 }
 
 // add adds the names that a file declares.
@@ -127,8 +133,8 @@ var (
 	typed = regexp.MustCompile(`(?:^|[^\w.])((?:Err|With)[A-Z]\w*)`)
 )
 
-// missing returns the names in a text that do not exist: pkg.Name of our packages, Type.Name of package of, and
-// errors and options that exists refuses.
+// missing returns the names in a text that do not exist: pkg.Name of our packages, Type.Name of package of,
+// and errors and options that exists refuses.
 func missing(names map[string]exports, of, text string, exists func(name string) bool) (all []string) {
 	for _, found := range qualified.FindAllStringSubmatch(text, -1) {
 		first, rest := found[1], found[2]
@@ -174,12 +180,12 @@ func TestPagesNameWhatExists(t *testing.T) {
 		}
 		return false
 	}
-	blocks := regexp.MustCompile("(?s)```.*?```")
+	blocks, codes := regexp.MustCompile("(?s)```.*?```"), regexp.MustCompile("`[^`\n]+`")
 	for file, text := range pages(t) {
 		if file == "docs/moving.md" || file == "CHANGELOG.md" { // name what others have, and what is gone
 			continue
 		}
-		for _, code := range regexp.MustCompile("`[^`\n]+`").FindAllString(blocks.ReplaceAllString(text, ""), -1) {
+		for _, code := range codes.FindAllString(blocks.ReplaceAllString(text, ""), -1) {
 			for _, name := range missing(names, "", code, somewhere) {
 				t.Errorf("%s: no %s, in %s", file, name, code)
 			}

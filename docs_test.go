@@ -205,7 +205,8 @@ func TestMemoryOfAUser(t *testing.T) {
 	const tens = 10
 	want := fmt.Sprintf("%d bytes", (measured+tens/2)/tens*tens)
 	for page, row := range map[string]string{
-		"README.md": "memory in Redis per user", "docs/users.md": "1", "docs/operations.md": "a limiter in Redis",
+		"README.md": "memory in Redis per user", "docs/users.md": "1",
+		"docs/operations.md": "a limiter in Redis",
 	} {
 		cells := tableRow(read(t, page), row)
 		if len(cells) < 2 || !strings.HasPrefix(strings.TrimPrefix(cells[1], "["), want) {

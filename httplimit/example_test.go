@@ -46,7 +46,9 @@ func ExampleNew_shared() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	report := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "made") }))
+	report := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "made")
+	}))
 	for range 2 {
 		w := httptest.NewRecorder()
 		report.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -102,10 +102,10 @@ func (r *Reservation) ID() string {
 	return r.id()
 }
 
-// Settle takes the number of permits that were used, 0 or more: of a Group one number for each limiter, or one
-// that holds for every limiter. If fewer were used than reserved, the rest comes back, unless it has already.
-// If more were used, the difference is charged, whatever is left (Charger). If the estimate was right, Settle
-// does not call the store.
+// Settle takes the number of permits that were used, 0 or more: of a Group one number for each limiter, or
+// one that holds for every limiter. If fewer were used than reserved, the rest comes back, unless it has
+// already. If more were used, the difference is charged, whatever is left (Charger). If the estimate was
+// right, Settle does not call the store.
 //
 // Settle takes effect once. A second Settle changes nothing and returns nil. After an error other than
 // ErrInvalidArgument it is unknown whether the first took effect. A second Settle within a minute then

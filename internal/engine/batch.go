@@ -313,15 +313,21 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	}
 	q.noteUnowned(req, err, outcome.granted-outcome.unclaimed, outcome.unclaimed)
 	if err != nil && b.hung(err) {
-		b.shareError(err)
+		b.shareError(err, req.isRelease())
 	}
 	if !req.isRelease() {
-		if reply.rate > 0 {
-			q.lastReply.rate = reply.rate
-		}
-		q.portion.noteBatch(outcome, reply, b.began)
-		b.plan(outcome.refused)
+		b.goOn(outcome, reply)
 	}
+}
+
+// goOn records what the reply to an acquire says, and plans the next one. Guarded by mu.
+func (b *batch) goOn(outcome batchOutcome, reply acquireReply) {
+	q := b.queue
+	if reply.rate > 0 {
+		q.lastReply.rate = reply.rate
+	}
+	q.portion.noteBatch(outcome, reply, b.began)
+	b.plan(outcome.refused)
 }
 
 // dismiss removes a waiter from the batch: with its result, or into the line. Guarded by
@@ -358,10 +364,15 @@ func (b *batch) deliver(w *waiter, v Result, err error) {
 
 // shareError gives the error of a batch that hung to the callers behind it that
 // have no timeout, deadline or budget. Otherwise each of them would wait for all
-// attempts of go-redis in turn. Guarded by mu.
-func (b *batch) shareError(err error) {
+// attempts of go-redis in turn. A release is carried out although an acquire hung: its permits
+// would be missing. Guarded by mu.
+func (b *batch) shareError(err error, released bool) {
 	q := b.queue
-	for _, ls := range []*waiterList{&q.line.waiterList, &q.arrivals, &q.releases.waiterList} {
+	lists := []*waiterList{&q.line.waiterList, &q.arrivals}
+	if released {
+		lists = append(lists, &q.releases.waiterList)
+	}
+	for _, ls := range lists {
 		ls.all(func(w *waiter) {
 			if !w.bounded {
 				b.deliver(w, Result{}, err)

@@ -179,7 +179,8 @@ func Exceeds(permits, rate int64) error {
 
 // notInitialized returns the error for a limiter without a rate, which names the cure.
 func notInitialized(also ...error) error {
-	return &Error{kind: ErrNotInitialized, detail: ": set one by WithRate, TrySetRate or rrl set", wraps: also}
+	const cure = ": set one by WithRate, TrySetRate or rrl set"
+	return &Error{kind: ErrNotInitialized, detail: cure, wraps: also}
 }
 
 // badField returns the error for a hash field that holds value, quoted.

@@ -53,7 +53,8 @@ func TestARefusedLoneCallerLeavesNoWork(t *testing.T) {
 func led(t *testing.T, test func(e *Engine, l *Limiter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		rdb := redistest.MiniClient(t, redistest.Mini(t), func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+		rdb := redistest.MiniClient(t, redistest.Mini(t),
+			func(o *redis.Options) { o.ContextTimeoutEnabled = true })
 		e := newEngine(t, rdb, func(c *Config) { c.GoOnly = true })
 		setRate(t, e.limiter("l"), wire.Overall, 1, 10*time.Second)
 		time.Sleep(2 * idleFor) // the worker of setRate has ended

@@ -171,8 +171,8 @@ func (d *leased) endForClose() (settlements []func(context.Context) error) {
 	return settlements
 }
 
-// note records the outcome of a job that has asked Redis: close goes on while Redis replies, also to jobs that
-// were under way before.
+// note records the outcome of a job that has asked Redis: close goes on while Redis replies, also to jobs
+// that were under way before.
 func (ls *leases) note(err error) {
 	if silence := ls.silence.Load(); silence != nil && err == nil {
 		silence.Reset(settleQuiet)

@@ -50,8 +50,8 @@ type Settlement struct {
 	start  time.Time
 }
 
-// A lentSession goes back to its pool once, although several attempts may end: after a reply, or when no copy of
-// the last attempt can come any more.
+// A lentSession goes back to its pool once, although several attempts may end: after a reply, or when no copy
+// of the last attempt can come any more.
 type lentSession struct {
 	session any
 	back    atomic.Bool

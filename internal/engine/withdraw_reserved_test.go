@@ -50,7 +50,8 @@ func TestAWithdrawalTakesNoOtherReservation(t *testing.T) {
 				var back *request
 				if tc.left > 0 {
 					call := reserves(tc.left)
-					back = newRelease(l, 0, &withdrawal{after: call.number - 1, kept: keptAll, since: time.Now()})
+					back = newRelease(l, 0,
+						&withdrawal{after: call.number - 1, kept: keptAll, since: time.Now()})
 					back.session, back.records = call.session, call.reserved[0]
 				} else {
 					take := newAcquire(l, []run{{5, 1}}, nil)
@@ -119,7 +120,8 @@ func TestReservationsOfOneNameGetTwo(t *testing.T) {
 			}
 			for i := range members {
 				if left := rdb.Get(t.Context(), fmt.Sprintf("{l%d}:value", i)).Val(); left != "91" {
-					t.Errorf("%s, %d limiters: %s are left, want 100 - 1 - 2 - 6", wire.Layouts[format].Name, limiters, left)
+					t.Errorf("%s, %d limiters: %s are left, want 100 - 1 - 2 - 6",
+						wire.Layouts[format].Name, limiters, left)
 				}
 			}
 		}

@@ -158,12 +158,13 @@ func (p *Pair) unused(value, permits *Key, l *Limiter) []Finding {
 	return nil
 }
 
-// lives names keys that do not expire together. While versions of this library and of Redisson share a limiter,
-// their times to live may differ a little.
+// lives names keys that do not expire together. While versions of this library and of Redisson share a
+// limiter, their times to live may differ a little.
 func (p *Pair) lives(value, permits *Key, l *Limiter) []Finding {
 	const mend = "The next acquire of a Go Client gives all keys the same time to live."
 	hash, little := l.Keys[0].life(), time.Second
-	ownEnds := p.ID != "" && l.Keys[0].TTL == -1 // the pair of one client ends when it has not called for long
+	// the pair of one client ends when it has not called for long
+	ownEnds := p.ID != "" && l.Keys[0].TTL == -1
 	for _, key := range []*Key{value, permits} {
 		if ownEnds || !key.There() {
 			continue

@@ -105,7 +105,7 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bo
 		attempt = r.charged(attempt, err, start)
 		// After the end of ctx a pipeline of another caller may still read argv.
 		if attempt >= r.retries || !again || ctx.Err() != nil || ambiguous && call.tooLate() ||
-			err != errCut && !Answered(err) && r.silentTooLong(start) {
+			r.silentTooLong(err, start) {
 			return reply, ambiguous, err
 		}
 		if ambiguous {
@@ -131,11 +131,13 @@ func (r *Runner) charged(attempt int, err error, start time.Time) int {
 	return attempt
 }
 
-// silentTooLong reports whether a call that began at start has lasted as long as all attempts but the last
-// take on a silent server. An attempt may take longer, because it waited for a connection or for earlier
-// requests, and go-redis connects twice for a pipeline. It then counts for as many as it took.
-func (k *Kind) silentTooLong(start time.Time) bool {
-	return k.ReadTimeout > 0 && time.Since(start) > time.Duration(k.retries)*(k.ReadTimeout+k.maxBackoff)
+// silentTooLong reports whether a call that began at start, and whose last attempt has ended with err, got no
+// answer for as long as all attempts but the last take on a silent server. An attempt may take longer, because
+// it waited for a connection or for earlier requests, and go-redis connects twice for a pipeline. It then
+// counts for as many as it took.
+func (k *Kind) silentTooLong(err error, start time.Time) bool {
+	return err != errCut && !Answered(err) &&
+		k.ReadTimeout > 0 && time.Since(start) > time.Duration(k.retries)*(k.ReadTimeout+k.maxBackoff)
 }
 
 // movingFor is how long a slot may move before its calls fail. Its keys move one

@@ -36,8 +36,8 @@ type Lines interface {
 }
 
 // LineInMemory returns a limiter in this process. A caller that leaves the line gives its turn to the
-// next, and all behind it move up. Callers sleep by the clock of the machine, even with limit.WithClock. If the
-// process is stopped for a while, their turns are delayed by that time, at the same pace. Like all the
+// next, and all behind it move up. Callers sleep by the clock of the machine, even with limit.WithClock. If
+// the process is stopped for a while, their turns are delayed by that time, at the same pace. Like all the
 // methods, LineInMemory returns a limit.ErrInvalidArgument if a field is out of its bounds.
 func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
 	l, err := form.InMemory(q.allows, opts)
