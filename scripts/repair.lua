@@ -25,6 +25,7 @@
 -- include parts/finish.lua
 -- include parts/reserved.lua
 local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
+l.unseen = false
 local err = read(l, ARGV[1], ARGV[2], nil)
 if err then
   return err

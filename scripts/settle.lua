@@ -33,7 +33,7 @@ local FIRST, EACH = 9, 9 -- where the arguments of the limiters begin, and how m
 local plan, common = {}, ARGV[8] == ''
 -- MEMBER
 do
-  local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
+  local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 13, 18, 26 -- as in the general case
   local BC0I16 = 21 -- the bytes of a record
   local from = FIRST + EACH * #plan
   local member, reserved = ARGV[from + 1], tonumber(ARGV[from + 2])

@@ -22,7 +22,7 @@
 --   due     the session does not note a check of the value yet (unseen.lua)
 --   first, latest, since  the oldest record that counts; the time of the newest one; that of the oldest one
 
-local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 12, 18, 26 -- as in the general case
+local MOST, FULL, FEW, FROM, TO = 9007199254740992, 4294967295, 13, 18, 26 -- as in the general case
 local LEFT, SOME = 10, 20 -- records to be summed (FEW of read.lua); expired records
 local IN = 17 -- as in unseen.lua
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2], 'longest')

@@ -66,7 +66,8 @@ local function find(l, wanted, record, latest)
   if mark == '' then
     floor = (tonumber(latest) or 0) > l.expired and latest or '+inf'
   end
-  for look = 1, latest == '+inf' and 3 or 2 do
+  local looks = latest == '+inf' and 3 or 2
+  for look = 1, looks do
     local newest, most = look == 1, look == 1 and NEWEST or OLDEST
     for from = 0, most - PAGE, PAGE do
       local page = newest and l.records('ZREVRANGEBYSCORE', latest, floor, 'LIMIT', from, PAGE)

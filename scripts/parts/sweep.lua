@@ -4,7 +4,7 @@
 -- does so when the session of the call is new, and then once a minute.
 local function sweep(l)
   local MINUTE = 60000 -- ms; no copy of a request is sent later than that (sessionLife in request.go)
-  local FEW = 4 + 8 -- the limiter's own fields, and eight sessions, which are not worth a sweep
+  local FEW = 5 + 8 -- the limiter's own fields, and eight sessions, which are not worth a sweep
   local used = tonumber(l.session and string.match(l.session, '^%d+ (%d+)') or 0) or 0
   if math.floor(used / MINUTE) == math.floor(l.now / MINUTE) then
     return

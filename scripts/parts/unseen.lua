@@ -5,7 +5,8 @@
 --
 -- The value is summed once in ten seconds, or in an interval if that is longer, as it is where Go finds
 -- expired records: until then permits that Java has released can be used. The field `checked` has the time
--- of the last sum, or of the first look. A script that writes nothing sets l.unseen to false.
+-- of the last sum, or of the first look. A script that writes nothing, or sums anyway, sets l.unseen to
+-- false.
 
 local sums = false
 if l.unseen == nil and l.head[1] and l.gone == 0 and not l.set and not check then
