@@ -173,7 +173,7 @@ func (t *topology) goesOn(ctx SpecContext, name string, master *redistest.Server
 	t.writesTo(ctx, name, master)
 	java, g := t.sides(name)
 	left := func() (int64, error) { return java.AvailablePermits(ctx) }
-	Eventually(left, patience, tick).Should(Equal(int64(6))) // on a busy machine Java may lose the node once more
+	Eventually(left, patience, tick).Should(Equal(int64(6))) // Java may lose the node once more
 	is(6)(g.AvailablePermits(ctx))
 	no(g.TryAcquire(ctx, 7, 0))
 	yes(java.TryAcquire(ctx, 3, 0))
