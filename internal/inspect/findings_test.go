@@ -23,16 +23,19 @@ type subject struct {
 	newer                string // the second record
 }
 
+// A fault is what spoils a subject, and what is found then.
+type fault struct {
+	name   string
+	spoil  func(s *subject)
+	fault  string // of the first finding; none if What is empty
+	what   string
+	remark bool
+}
+
 // A finding names its fault in docs/faults.md, and is distinguished from a remark. compat_test has the states
 // that the Java peer leaves.
 func TestFindings(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		spoil  func(s *subject)
-		fault  string // of the first finding; none if What is empty
-		what   string
-		remark bool
-	}{
+	for _, c := range []fault{
 		{"nothing", func(*subject) {}, "", "", false},
 		{"a version with a longer interval", func(s *subject) {
 			s.field("longest", fmt.Sprint(600_000, time.Now().Add(time.Minute).UnixMilli()))
@@ -55,21 +58,12 @@ func TestFindings(t *testing.T) {
 			s.set("3")
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 1), -10*time.Second)
 		}, "B5", "is fast: 1.", true},
-		{"a value that outlives the hash", func(s *subject) {
-			s.rdb.Expire(s.Context(), s.name, time.Hour)
-		}, "B6", "later or never", true},
+		{"a value that outlives the hash", func(s *subject) { s.expire(s.name) }, "B6", "later or never", true},
 		{"records that outlive the hash", func(s *subject) {
-			s.rdb.Expire(s.Context(), s.name, time.Hour)
-			s.rdb.Expire(s.Context(), s.value, time.Hour)
+			s.expire(s.name, s.value)
 		}, "B6", "later or never", true},
-		{"a value that expires early", func(s *subject) {
-			s.rdb.Expire(s.Context(), s.value, 2*time.Second)
-		}, "", "before the hash", false},
-		{"all with the same life", func(s *subject) {
-			for _, key := range []string{s.name, s.value, s.permits} {
-				s.rdb.Expire(s.Context(), key, time.Hour)
-			}
-		}, "", "", false},
+		{"a value that expires early", func(s *subject) { s.expire(s.value) }, "", "before the hash", false},
+		{"all with the same life", func(s *subject) { s.expire(s.name, s.value, s.permits) }, "", "", false},
 		{"left without a rate", func(s *subject) { s.del(s.name) }, "B6 or B8", "No rate is set, but", false},
 		{"left from another type", func(s *subject) {
 			s.field("type", 1)
@@ -112,9 +106,7 @@ func TestFindings(t *testing.T) {
 			put(s.T, s.rdb, s.permits, "\x08abcdefgh\x01\x00\x00\x00", 0)
 			s.set("3")
 		}, "", "have 2 formats", true},
-		{"records that expire early", func(s *subject) {
-			s.rdb.Expire(s.Context(), s.permits, time.Hour)
-		}, "", "before the hash", false},
+		{"records that expire early", func(s *subject) { s.expire(s.permits) }, "", "before the hash", false},
 		{"a string", func(s *subject) {
 			s.rdb.Set(s.Context(), s.name, "x", 0)
 		}, "", "is a string, must be a hash", false},
@@ -123,36 +115,44 @@ func TestFindings(t *testing.T) {
 			s.rdb.LPush(s.Context(), s.value, "x")
 		}, "", "is a list, must be a string", false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			rdb := redistest.MiniClient(t, redistest.Mini(t))
-			l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
-			keys := wire.KeysOf(l.Name(), "").Pairs[0]
-			s := &subject{t, rdb, l.Name(), keys.Value, keys.Permits, redistest.JavaRecord(8, 2)}
-			put(t, rdb, s.permits, redistest.JavaRecord(7, 4), 20*time.Second)
-			put(t, rdb, s.permits, s.newer, 0)
-			s.set("4")
-			c.spoil(s)
-			got := look(t, rdb, l.Name())
-			if c.fault+c.what == "" {
-				if len(got.Findings) != 0 {
-					t.Errorf("found %+v", got.Findings)
-				}
-				return
-			}
-			if len(got.Findings) == 0 {
-				t.Fatalf("nothing was found: %+v", got)
-			}
-			f := got.Findings[0]
-			if !strings.HasPrefix(f.Fault, c.fault) || !strings.Contains(f.What, c.what) || f.Label == "" ||
-				f.Remark != c.remark || f.Mend == "" || got.Holds() != c.remark {
-				t.Errorf("found %+v", f)
-			}
-		})
+		t.Run(c.name, c.isFound)
 	}
 }
 
-func (s *subject) set(value string)         { s.rdb.Set(s.Context(), s.value, value, 0) }
-func (s *subject) del(key string)           { s.rdb.Del(s.Context(), key) }
+// isFound finds the fault in a limiter that was spoiled.
+func (c fault) isFound(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	l := limiter(t, rdb, rratelimiter.Overall, 10, time.Minute)
+	keys := wire.KeysOf(l.Name(), "").Pairs[0]
+	s := &subject{t, rdb, l.Name(), keys.Value, keys.Permits, redistest.JavaRecord(8, 2)}
+	put(t, rdb, s.permits, redistest.JavaRecord(7, 4), 20*time.Second)
+	put(t, rdb, s.permits, s.newer, 0)
+	s.set("4")
+	c.spoil(s)
+	got := look(t, rdb, l.Name())
+	if c.fault+c.what == "" {
+		if len(got.Findings) != 0 {
+			t.Errorf("found %+v", got.Findings)
+		}
+		return
+	}
+	if len(got.Findings) == 0 {
+		t.Fatalf("nothing was found: %+v", got)
+	}
+	f := got.Findings[0]
+	if !strings.HasPrefix(f.Fault, c.fault) || !strings.Contains(f.What, c.what) || f.Label == "" ||
+		f.Remark != c.remark || f.Mend == "" || got.Holds() != c.remark {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func (s *subject) set(value string) { s.rdb.Set(s.Context(), s.value, value, 0) }
+func (s *subject) del(key string)   { s.rdb.Del(s.Context(), key) }
+func (s *subject) expire(keys ...string) {
+	for _, key := range keys {
+		s.rdb.Expire(s.Context(), key, time.Hour)
+	}
+}
 func (s *subject) field(name string, v any) { s.rdb.HSet(s.Context(), s.name, name, v) }
 
 // A repair mends each drift, as its finding says.
