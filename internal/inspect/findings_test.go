@@ -58,7 +58,9 @@ func TestFindings(t *testing.T) {
 			s.set("3")
 			put(s.T, s.rdb, s.permits, redistest.JavaRecord(1, 1), -10*time.Second)
 		}, "B5", "is fast: 1.", true},
-		{"a value that outlives the hash", func(s *subject) { s.expire(s.name) }, "B6", "later or never", true},
+		{"a value that outlives the hash", func(s *subject) {
+			s.expire(s.name)
+		}, "B6", "later or never", true},
 		{"records that outlive the hash", func(s *subject) {
 			s.expire(s.name, s.value)
 		}, "B6", "later or never", true},
