@@ -65,7 +65,7 @@ func TestFindings(t *testing.T) {
 			s.expire(s.name, s.value)
 		}, "B6", "later or never", true},
 		{"a value that expires early", func(s *subject) { s.expire(s.value) }, "", "before the hash", false},
-		{"all with the same life", func(s *subject) { s.expire(s.name, s.value, s.permits) }, "", "", false},
+		{"all with one life", func(s *subject) { s.expire(s.name, s.value, s.permits) }, "", "", false},
 		{"left without a rate", func(s *subject) { s.del(s.name) }, "B6 or B8", "No rate is set, but", false},
 		{"left from another type", func(s *subject) {
 			s.field("type", 1)

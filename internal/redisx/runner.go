@@ -131,8 +131,8 @@ func (r *Runner) charged(attempt int, err error, start time.Time) int {
 	return attempt
 }
 
-// silentTooLong reports whether a call that began at start, and whose last attempt has ended with err, got no
-// answer for as long as all attempts but the last take on a silent server. An attempt may take longer,
+// silentTooLong reports whether a call that began at start, and whose last attempt has ended with err, got
+// no answer for as long as all attempts but the last take on a silent server. An attempt may take longer,
 // because it waited for a connection or for earlier requests, and go-redis connects twice for a pipeline. It
 // then counts for as many as it took.
 func (k *Kind) silentTooLong(err error, start time.Time) bool {
