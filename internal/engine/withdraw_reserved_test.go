@@ -10,8 +10,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// What a caller leaves behind is withdrawn, in each format, and another reservation stays: of the same ms, or
-// older, and of the same name if the format has few random bytes.
+// Permits of a caller that has left are withdrawn, in each format. Another reservation stays: one of the same
+// ms, an older one, and one of the same name if the format has few random bytes.
 func TestAWithdrawalTakesNoOtherReservation(t *testing.T) {
 	const rate = 1 << 40
 	for format := range wire.Layouts {

@@ -23,7 +23,7 @@ func onRedis(t *testing.T, spec func(b *Bench)) {
 }
 
 // Repair joins the other records and keeps those of reservations: their settlements give everything back.
-// They are more than one call of Repair handles, and so many that in the format fI some choose the same name.
+// One call of Repair handles fewer records than these. In the format fI some of them choose the same name.
 func TestRepairKeepsReservations(t *testing.T) {
 	const rate, reserved, many, others = 10_000_000, 500, 2600, 300
 	onRedis(t, func(b *Bench) {

@@ -68,7 +68,7 @@ func TestEveryTimeIsTimeless(t *testing.T) {
 	}
 }
 
-// What is no time stays as it is, but for blanks.
+// Words that are not a time stay as they are, except for blanks.
 func TestWhatIsNoTimeStays(t *testing.T) {
 	for _, text := range []string{
 		`"ttl_ms":-1`, "5fields", "value-24", "session:ID.1", "none", "Bc0I/16", "[75]", "1minute", "a1ms",
