@@ -1,5 +1,5 @@
--- reserved.lua: records that are settled by their name, those of reservations and leases. A release does not
--- take them, and no other record takes their place.
+-- reserved.lua: records that are settled by their name, those of reservations and leases. A release takes
+-- them last (find.lua), and no other record takes their place.
 
 -- reserved returns whether a record is that of a reservation (reservedMark in internal/wire/record.go). One
 -- that was made by a version before that mark is not recognized.
