@@ -247,7 +247,7 @@ func contents(b *Bench) string {
 		case "hash":
 			var fields []string
 			for field, content := range b.Look.HGetAll(ctx, key).Val() {
-				if !strings.HasPrefix(field, "session:") {
+				if !strings.HasPrefix(field, "session:") && field != "checked" {
 					fields = append(fields, field+"="+content)
 				}
 			}
