@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // A pool is the leases of all keys, and the callers that wait for them.
@@ -25,6 +26,10 @@ const (
 	soon   = 5 * time.Millisecond
 	seldom = 200 * time.Millisecond
 )
+
+// A call that fails after hangsAfter has hung until go-redis gave up. All in the line get its error: a silent
+// Redis would hold each of them as long again.
+const hangsAfter = 250 * time.Millisecond
 
 // expires returns the earliest end of a lease taken now: the store takes it later.
 func (p *pool) expires() time.Time { return p.now().Add(p.Interval) }
@@ -72,6 +77,9 @@ func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error)
 		return nil, fmt.Errorf("rratelimiter: %w", ctx.Err())
 	}
 	defer l.turn.Release(1)
+	if l.hung != nil {
+		return nil, l.hung
+	}
 	return p.first(ctx, l, key, n)
 }
 
@@ -80,7 +88,12 @@ func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease,
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for pace := soon; ; pace = min(2*pace, seldom) {
+		began := time.Now()
 		lease, decision, err := p.try(ctx, key, n)
+		if err != nil && ctx.Err() == nil && !redisx.Answered(err) && time.Since(began) > hangsAfter {
+			l.hung = err
+			p.lines.drop(key, l)
+		}
 		if lease != nil || err != nil {
 			return lease, err
 		}
@@ -99,6 +112,7 @@ func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease,
 // A line is the callers that wait for permits of one key.
 type line struct {
 	turn    *semaphore.Weighted // held by the first
+	hung    error               // of a call that has hung; guarded by turn
 	wake    chan struct{}       // signals returned permits; capacity one
 	waiting int                 // guarded by the lock of lines
 }
@@ -134,7 +148,16 @@ func (ls *lines) enter(key string) *line {
 func (ls *lines) leave(key string, l *line) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l.waiting--; l.waiting == 0 {
+	if l.waiting--; l.waiting == 0 && ls.of[key] == l {
+		delete(ls.of, key)
+	}
+}
+
+// drop makes callers that come from now on begin another line.
+func (ls *lines) drop(key string, l *line) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.of[key] == l {
 		delete(ls.of, key)
 	}
 }

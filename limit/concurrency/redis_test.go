@@ -15,6 +15,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 )
@@ -135,6 +136,47 @@ func TestALateTakeIsNotSentAgain(t *testing.T) {
 	if n := sent.Load(); n != 1 {
 		t.Errorf("it was sent %d times", n)
 	}
+}
+
+// If Redis is silent, the callers in line wait for one call that hangs, not for one each.
+func TestCallersInLineShareASilence(t *testing.T) {
+	const callers, patience = 20, 500 * time.Millisecond // longer than a call that is only slow
+	p := fromAfar(t, 1, patience)
+	lease := takes(t, p, 1, true)
+	var asked atomic.Int64
+	stop := p.proxy.Observe(func(args []string) {
+		if isTake(args) {
+			asked.Add(1)
+		}
+	})
+	defer stop()
+	failed := make(chan error, callers)
+	wait := func() {
+		_, err := p.Acquire(t.Context(), 1)
+		failed <- err
+	}
+	go wait()
+	redistest.Until(t, "a caller in line", func() error {
+		if asked.Load() < 2 {
+			return errors.New("it has not asked from there")
+		}
+		return nil
+	})
+	appear, silent := p.proxy.Hold(), time.Now()
+	for range callers - 1 {
+		go wait()
+	}
+	for range callers {
+		if err := <-failed; err == nil || redisx.Answered(err) {
+			t.Errorf("%v, want a timeout of go-redis", err)
+		}
+	}
+	if d := time.Since(silent); d > callers/2*patience {
+		t.Errorf("%d callers have waited for %v, want one call of three tries of %v", callers, d, patience)
+	}
+	appear()
+	returns(t, lease, nil)
+	returns(t, redistest.Must(p.Acquire(t.Context(), 1))(t), nil)
 }
 
 // keep.lua is sent again if its reply is lost: carried out twice, it has the same effect.
