@@ -26,7 +26,7 @@ type Client struct {
 }
 
 // New returns a Client on rdb. The caller keeps rdb: Close does not close it. rdb may
-// also be a type of the caller's that embeds a go-redis client, but not a bare
+// also be a type of the caller's that embeds a go-redis client, but not an
 // AutoPipeliner, which hides the client behind it.
 //
 // A failed request is retried as rdb is configured (MaxRetries; for a cluster
@@ -45,8 +45,7 @@ type Client struct {
 // replies again.
 //
 // Requests of different limiters that arrive while an earlier one is under way share
-// pipelines: rdb needs no AutoPipeliner. A type that embeds a go-redis client gets each
-// command separately.
+// pipelines. A type that embeds a go-redis client gets each command separately.
 //
 // New does not call Redis. If rdb or an option is nil, or an option is out of bounds,
 // each method returns an ErrInvalidArgument that names it.

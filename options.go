@@ -166,13 +166,12 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 		return engine.InvalidOf("New", argument, value, bound)
 	}
 	none := slices.Index(opts, nil)
-	_, bare := rdb.(*redis.AutoPipeliner)
+	_, hidden := rdb.(*redis.AutoPipeliner)
 	switch {
 	case redisx.IsNil(rdb):
 		return refuse("rdb", "nil", "be a go-redis client")
-	case bare: // there may be a cluster behind it
-		return refuse("rdb", "an AutoPipeliner",
-			"be embedded beside its client: docs/algorithms.md, Many callers")
+	case hidden: // there may be a cluster behind it
+		return refuse("rdb", "an AutoPipeliner", "be its client, which sends pipelines itself")
 	case none >= 0:
 		return refuse(fmt.Sprintf("opts[%d]", none), "nil", "be an Option")
 	case s.id == "" || strings.ContainsAny(s.id, "{}"):

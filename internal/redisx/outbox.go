@@ -238,10 +238,7 @@ func (r *Runner) afterPipeline(ctx context.Context, cmd *command, err error) err
 
 // alone sends one command.
 func (r *Runner) alone(ctx context.Context, cmd *command) error {
-	if err := r.rdb.Process(ctx, cmd); err != nil {
-		return err
-	}
-	return cmd.Err() // a deferred AutoPipeliner returns its error only here
+	return r.rdb.Process(ctx, cmd)
 }
 
 // sendAll sends the command of out, and then the waiting commands. It returns the

@@ -106,50 +106,48 @@ func counts(repeatable bool) *Call {
 }
 
 func TestAnUnknownScriptIsSentWhole(t *testing.T) {
-	eachWay(t, func(t *testing.T, p *path) {
-		call := counts(false)
-		for n := range int64(2) {
-			reply, unsure, err := p.runs(call)
-			if reply.At(0) != n+1 || reply.At(1) != -1 || unsure || err != nil {
-				t.Errorf("%v, unsure %v, %v; want %d, -1", reply, unsure, err, n+1)
-			}
+	p := newPath(t)
+	call := counts(false)
+	for n := range int64(2) {
+		reply, unsure, err := p.runs(call)
+		if reply.At(0) != n+1 || reply.At(1) != -1 || unsure || err != nil {
+			t.Errorf("%v, unsure %v, %v; want %d, -1", reply, unsure, err, n+1)
 		}
-		hash := fmt.Sprint(call.Script.hash)
-		want := fmt.Sprint([][]string{
-			{"evalsha", hash, "1", "n", "a"}, {"eval", call.Script.Source, "1", "n", "a"}, // unknown
-			{"evalsha", hash, "1", "n", "a"}, // known
-		})
-		if got := fmt.Sprint(p.wasSent(3)); got != want {
-			t.Errorf("sent %s, want %s", got, want)
-		}
-		if len(p.heard) > 0 {
-			t.Errorf("the observer got %q", p.heard)
-		}
+	}
+	hash := fmt.Sprint(call.Script.hash)
+	want := fmt.Sprint([][]string{
+		{"evalsha", hash, "1", "n", "a"}, {"eval", call.Script.Source, "1", "n", "a"}, // unknown
+		{"evalsha", hash, "1", "n", "a"}, // known
 	})
+	if got := fmt.Sprint(p.wasSent(3)); got != want {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+	if len(p.heard) > 0 {
+		t.Errorf("the observer got %q", p.heard)
+	}
 }
 
 // A call whose reply was lost is sent again with the ms since its start in the place
 // Resent, which the first copy leaves empty.
 func TestALostReplyOfARepeatableScript(t *testing.T) {
-	eachWay(t, func(t *testing.T, p *path) {
-		call := counts(true)
-		p.knows(call.Script)
-		p.proxy.SwallowReply(1)
-		reply, unsure, err := p.runs(call)
-		if ms := time.Duration(reply.At(1)) * time.Millisecond; ms < time.Hour || ms > time.Hour+time.Minute {
-			t.Errorf("sent again after %v, want an hour", ms)
-		}
-		if reply.At(0) != 2 || !unsure || err != nil {
-			t.Errorf("%v, unsure %v, %v; want the reply of the second copy", reply, unsure, err)
-		}
-		sent := p.wasSent(2)
-		if got := fmt.Sprintf("%q %q", sent[0][4:], sent[1][4:6]); got != `["a"] ["a" ""]` {
-			t.Errorf("arguments %s", got)
-		}
-		if fmt.Sprint(p.heard) != "[EOF]" {
-			t.Errorf("the observer got %q, want the end of the connection", p.heard)
-		}
-	})
+	p := newPath(t)
+	call := counts(true)
+	p.knows(call.Script)
+	p.proxy.SwallowReply(1)
+	reply, unsure, err := p.runs(call)
+	if ms := time.Duration(reply.At(1)) * time.Millisecond; ms < time.Hour || ms > time.Hour+time.Minute {
+		t.Errorf("sent again after %v, want an hour", ms)
+	}
+	if reply.At(0) != 2 || !unsure || err != nil {
+		t.Errorf("%v, unsure %v, %v; want the reply of the second copy", reply, unsure, err)
+	}
+	sent := p.wasSent(2)
+	if got := fmt.Sprintf("%q %q", sent[0][4:], sent[1][4:6]); got != `["a"] ["a" ""]` {
+		t.Errorf("arguments %s", got)
+	}
+	if fmt.Sprint(p.heard) != "[EOF]" {
+		t.Errorf("the observer got %q, want the end of the connection", p.heard)
+	}
 }
 
 // A script with no place for the ms is sent again as it was.

@@ -1,7 +1,6 @@
 package clusters_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -16,39 +15,37 @@ import (
 
 // Clients that embed one of go-redis. Users write such types to add methods.
 type (
-	embedsClient   struct{ *redis.Client }
-	embedsCluster  struct{ *redis.ClusterClient }
-	pipelinesNodes struct {
-		*redis.ClusterClient
-		auto *redis.AutoPipeliner
-	}
+	embedsClient  struct{ *redis.Client }
+	embedsCluster struct{ *redis.ClusterClient }
 )
-
-// Process is as in the docs.
-func (p pipelinesNodes) Process(ctx context.Context, cmd redis.Cmder) error {
-	return p.auto.Process(ctx, cmd)
-}
 
 // A client that embeds a cluster client is used like one: the slots of names are
 // checked, and listeners hear of all masters.
 func TestAClientThatEmbedsOneForAClusterIsOne(t *testing.T) {
 	cluster := redistest.StartCluster(t, redistest.WithArgs("--notify-keyspace-events", "Egx"))
-	rdb := cluster.Client(t)
-	auto, err := rdb.AutoPipeline()
+	c := NewClient(t, embedsCluster{cluster.Client(t)})
+	err := c.RateLimiter("a{b").SetRate(t.Context(), Overall, 1, time.Second)
+	if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), "slots") {
+		t.Errorf("a name with keys in several slots: %v", err)
+	}
+	for range 6 { // names in slots of all masters, most likely
+		l := c.RateLimiter(redistest.Name(t))
+		NoError(t, l.SetRate(t.Context(), Overall, 1, time.Second))
+		NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
+		hearsOfDelete(t, l)
+	}
+}
+
+// hearsOfDelete expects a listener to hear that the limiter was deleted.
+func hearsOfDelete(t *testing.T, l *rratelimiter.RateLimiter) {
+	t.Helper()
+	deleted := make(chan string, 1)
+	stop, err := l.OnDeleted(t.Context(), func(name string) { deleted <- name })
 	NoError(t, err)
-	t.Cleanup(func() { _ = auto.Close() })
-	for _, rdb := range []redis.UniversalClient{embedsCluster{rdb}, pipelinesNodes{rdb, auto}} {
-		c := NewClient(t, rdb)
-		err := c.RateLimiter("a{b").SetRate(t.Context(), Overall, 1, time.Second)
-		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || !strings.Contains(err.Error(), "slots") {
-			t.Errorf("%T: a name with keys in several slots: %v", rdb, err)
-		}
-		for range 6 { // names in slots of all masters, most likely
-			l := c.RateLimiter(redistest.Name(t))
-			NoError(t, l.SetRate(t.Context(), Overall, 1, time.Second))
-			NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
-			hearsOfDelete(t, l)
-		}
+	defer stop()
+	NoError(t, ErrOf(l.Delete(t.Context())))
+	if name := Receive(t, deleted); name != l.Name() {
+		t.Errorf("deleted is %s, want %s", name, l.Name())
 	}
 }
 

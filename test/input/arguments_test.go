@@ -181,7 +181,7 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	limiters := map[string]*rratelimiter.RateLimiter{
 		"of New: rdb is nil, must be a go-redis client": newWith(nothing),
 		"of New: rdb is an AutoPipeliner, " +
-			"must be embedded beside its client: docs/algorithms.md, Many callers": newWith(auto),
+			"must be its client, which sends pipelines itself": newWith(auto),
 		"of New: opts[1] is nil, must be an Option": newWith(rdb, rratelimiter.WithID("x"), nil,
 			nil),
 		`for "": name is "", must not be empty`: NewClient(t, rdb).RateLimiter(""),

@@ -23,15 +23,10 @@ func (s Suite) onRedis(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr)
 	far := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute, MaxRetries: 2})
 	t.Cleanup(func() { _ = far.Close() })
-	auto := redistest.Must(far.AutoPipeline())(t)
-	t.Cleanup(func() { _ = auto.Close() })
 	b := bench{s, server, proxy, far}
 	t.Run("a call is one round trip", b.trips)
-	for name, rdb := range map[string]redis.UniversalClient{"a client": far, "an AutoPipeliner": auto} {
-		b := bench{s, server, proxy, rdb}
-		t.Run("permits of a caller of "+name+" that left go back", b.late)
-		t.Run("a reply lost to "+name+" is an error, and takes its permits once", b.lost)
-	}
+	t.Run("permits of a caller that left go back", b.late)
+	t.Run("a lost reply is an error, and takes its permits once", b.lost)
 	if _, ok := redistest.Must(s.New(1, time.Hour).OnRedis(far, "name"))(t).(limit.Ledger); ok {
 		t.Run("a settlement whose reply is lost takes effect once", b.settlesOnce)
 	}
