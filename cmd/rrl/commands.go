@@ -18,7 +18,7 @@ import (
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.demoCommand(), a.compareCommand(), versionCommand(), manCommand(),
-		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.serveCommand(), a.loadCommand(),
+		a.inspectCommand(), a.listCommand(), a.watchCommand(), a.serveCommand(),
 		a.setCommand(), a.trySetCommand(), a.updateCommand(),
 		a.acquireCommand(), a.releaseCommand(), a.chargeCommand(), a.reserveCommand(), a.settleCommand(),
 		a.lockCommand(), a.unlockCommand(),

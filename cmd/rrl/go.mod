@@ -6,7 +6,6 @@ replace github.com/redisson-go/rratelimiter => ../..
 
 require (
 	charm.land/bubbletea/v2 v2.1.1
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/charmbracelet/x/term v0.2.2

@@ -52,7 +52,7 @@ func TestDemo(t *testing.T) {
  1.000  web     TryAcquire(1, 500ms)  yes, after 200 ms        ..... 0
 `, `
 Granted: web 7, mail 4, report 6, search 3; never more than 5 permits in any 1s.
-Next: start a redis-server, then ./rrl set jobs 5/1s and ./rrl load jobs.
+Next: start a redis-server, then ./rrl set jobs 5/1s and ./rrl acquire jobs.
 `, "Redis holds, for Go and Java alike:\n\ndemo has rate 5\n"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the demo lacks\n%s in\n%s", want, &out)
@@ -165,7 +165,7 @@ func TestDemoLeavesAnExistingLimiterAlone(t *testing.T) {
 func TestDemoFailsAboveTheRate(t *testing.T) {
 	for permits, want := range map[int64]bool{rate: true, rate + 1: false} {
 		log := newTimeline(nil, t.Output())
-		log.window.Add(log.start, log.start, permits)
+		log.grants = []grant{{log.start, log.start, permits}}
 		if err := log.sumUp(scene()); (err == nil) != want {
 			t.Errorf("%d permits within an interval: %v", permits, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/cmd/rrl/load"
 	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
@@ -21,10 +20,16 @@ type timeline struct {
 
 	mu     sync.Mutex // guards the fields below
 	out    io.Writer
-	window *load.Window
+	grants []grant
 	got    map[string]int64 // permits by caller
 
 	colours bool
+}
+
+// A grant is permits that a call got; a release has permits below 0.
+type grant struct {
+	begin, end time.Time // of the call
+	permits    int64
 }
 
 // The colours of a terminal.
@@ -37,9 +42,7 @@ const (
 // newTimeline returns a timeline that starts now.
 func newTimeline(l *rratelimiter.RateLimiter, out io.Writer) *timeline {
 	start := time.Now()
-	return &timeline{
-		limiter: l, start: start, out: out, window: load.NewWindow(start, interval), got: map[string]int64{},
-	}
+	return &timeline{limiter: l, start: start, out: out, got: map[string]int64{}}
 }
 
 // play lets each caller do its steps in a goroutine, and returns when all have finished. If a step
@@ -90,7 +93,7 @@ func (t *timeline) note(ctx context.Context, name, call string, o outcome, begin
 		}
 	}
 	t.got[name] += o.permits
-	t.window.Add(begin, now, o.permits)
+	t.grants = append(t.grants, grant{begin, now, o.permits})
 	text := fmt.Sprintf("%-23s", o.text) // padded before it is painted, because a colour has bytes as well
 	if t.colours {
 		text = o.colour() + text + normal
@@ -113,6 +116,21 @@ const header = `  time  caller  asks                  gets                     l
 ------  ------  --------------------  -----------------------  -------
 `
 
+// most returns the most permits of calls that began and ended within an interval. The limiter counts in
+// whole ms, so an interval may be 2 ms shorter by the clock of a caller.
+func (t *timeline) most() (most int64) {
+	for _, first := range t.grants {
+		sum, end := int64(0), first.begin.Add(interval-2*time.Millisecond)
+		for _, g := range t.grants {
+			if !g.begin.Before(first.begin) && g.end.Before(end) {
+				sum += g.permits
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
 // gauge draws the permits that are left of the rate.
 func gauge(left int64) string {
 	n := int(min(max(left, 0), rate))
@@ -126,11 +144,11 @@ func (t *timeline) sumUp(callers []caller) error {
 	for i, c := range callers {
 		shares[i] = fmt.Sprintf("%s %d", c.name, t.got[c.name])
 	}
-	if most := t.window.Most(); most > rate {
+	if most := t.most(); most > rate {
 		return fmt.Errorf("the callers' log shows %d permits within %v", most, interval)
 	}
 	_, err := fmt.Fprintf(t.out, "\nGranted: %s; never more than %d permits in any %v.\n"+
-		"Next: start a redis-server, then ./rrl set jobs 5/1s and ./rrl load jobs.\n",
+		"Next: start a redis-server, then ./rrl set jobs 5/1s and ./rrl acquire jobs.\n",
 		strings.Join(shares, ", "), rate, interval)
 	return err
 }
