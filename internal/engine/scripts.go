@@ -40,9 +40,14 @@ const markMember = "-- MEMBER\n"
 // one limiter, which are repeated for the others with their numbers of keys: some managed Redis services
 // refuse a key that is not written out.
 func forMembers(file string, limiters int) *redisx.Script {
+	return redisx.NewScript(repeated(redisx.Included(scripts.Files, file), limiters), true)
+}
+
+// repeated returns the text of forMembers.
+func repeated(text string, limiters int) string {
 	const keys = 3 // of a limiter
 	var all strings.Builder
-	for i, text := range strings.Split(redisx.Included(scripts.Files, file), markMember) {
+	for i, text := range strings.Split(text, markMember) {
 		times := 1
 		if i%2 == 1 {
 			times = limiters
@@ -55,7 +60,7 @@ func forMembers(file string, limiters int) *redisx.Script {
 			all.WriteString(strings.NewReplacer(numbers...).Replace(text))
 		}
 	}
-	return redisx.NewScript(all.String(), true)
+	return all.String()
 }
 
 // argsOfEach are the positions in ARGV that each limiter of all.lua has for

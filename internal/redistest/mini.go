@@ -26,6 +26,7 @@ func Mini(t TB) *miniredis.Miniredis {
 	}
 	_ = conn.Close()
 	t.Cleanup(m.Close)
+	coverLua(t, m)
 	return m
 }
 
