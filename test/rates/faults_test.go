@@ -9,21 +9,6 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// B6: leftovers of an earlier limiter do not limit the new one.
-func TestB6ANewRateStartsWithoutLeftovers(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 0, 0)
-		b.SetKey(l.ValueKey(), 3)
-		l.Record(b.Now, "\x10aaaaaaaaaaaaaaaa\x04\x00\x00\x00")
-		ok, err := l.TrySetRate(b.Context(), Overall, 100, time.Second)
-		if !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		l.Has(100)
-		l.Takes(100)
-	})
-}
-
 // B7: keep alive can be taken back. A TrySetRate that returns false does not set it.
 func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
@@ -36,21 +21,6 @@ func TestB7KeepAliveCanBeTakenBack(t *testing.T) {
 			l.Takes(1)
 			b.Lives(-1, -1, l.Keys()...)
 		}
-	})
-}
-
-func TestB7TrySetRateThatReturnsFalseChangesNothing(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 0, 0)
-		// Redisson before 3.38
-		b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", 5, "interval", 1000, "type", 0).Err())
-		b.SetKey(l.ValueKey(), 2)
-		before := l.Dump()
-		ok, err := l.TrySetRate(b.Context(), Overall, 7, time.Second, rratelimiter.WithKeepAlive(time.Minute))
-		if ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		l.Unchanged(before)
 	})
 }
 
@@ -162,26 +132,4 @@ func TestB10RenameTakesThePermitsAlong(t *testing.T) {
 			})
 		})
 	}
-}
-
-// B11: a lower rate does not forget what was taken under the higher one.
-func TestB11ALowerRateKeepsTheDebt(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 10, time.Second)
-		l.Takes(4)
-		b.Now += 500
-		l.Takes(4)
-		b.Now += 100
-		ok, err := l.UpdateRate(b.Context(), Overall, 5, time.Second, rratelimiter.WithKeepState())
-		if !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		l.HasValue("-3")
-		l.Has(0)
-		l.Refused(1, 400*time.Millisecond)
-		b.Now += 400 // the first 4 are back: 5 - 4
-		l.Takes(1)
-		l.Refused(1, 500*time.Millisecond)
-		l.Keeps(5, l.ValueKey(), l.PermitsKey())
-	})
 }

@@ -35,25 +35,6 @@ func TestThousandsOfRecordsAreCounted(t *testing.T) {
 	})
 }
 
-// A value that is too low is put right by the records that count, and not by those
-// that have expired.
-func TestAValueTooLowIsPutRight(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 100, time.Second)
-		l.Takes(7) // will have expired
-		b.Now += 500
-		for range 12 { // more than are rebuilt in any case
-			l.Takes(1)
-		}
-		b.Now += 500
-		b.SetKey(l.ValueKey(), -50)
-		l.Refused(89, 500*time.Millisecond)
-		l.Keeps(100, l.ValueKey(), l.PermitsKey())
-		l.Has(88)
-		l.Takes(88)
-	})
-}
-
 // With many records the value is added to, and walked once an interval.
 func TestManyRecordsAreRebuiltOnceAnInterval(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
@@ -127,18 +108,6 @@ func TestAShrunkRecordKeepsItsTimeAndBytes(t *testing.T) {
 		if want := m[:17] + "\x0a\x0b\x0c\x0d"; after.Member != want || after.Score != before.Score {
 			b.Fatalf("% x at %.0f, want % x at %.0f", after.Member, after.Score, want, before.Score)
 		}
-	})
-}
-
-// A value that others left too high does not rise above the rate.
-func TestAReleaseDoesNotRaiseAnInflatedValue(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 10, time.Second)
-		l.Takes(4)
-		l.Takes(4)
-		b.SetKey(l.ValueKey(), 8)
-		l.Gives(5)
-		l.HasValue("10")
 	})
 }
 
@@ -224,37 +193,6 @@ func TestMoreRecordsThanOneLookAreReleased(t *testing.T) {
 		if got := l.Records(l.PermitsKey()); len(got) != 50 || got[49] != 1 {
 			b.Fatal(fmt.Sprint(got))
 		}
-	})
-}
-
-// With many records, more permits in them than the value allows for mean that the
-// value is wrong.
-func TestMoreRecordsThanTheValueAllowsCorrectIt(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 30, time.Second)
-		for range 20 {
-			l.Takes(1)
-			b.Now += 10
-		}
-		b.SetKey(l.ValueKey(), 25) // Java: release(15)
-		b.Now += 800               // the first one has expired
-		l.Takes(1)
-		l.Keeps(30, l.ValueKey(), l.PermitsKey())
-		l.Has(10)
-	})
-}
-
-// When all have expired at once, what the value said before does not matter.
-func TestManyRecordsThatExpireAtOnceMakeItFull(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 100, time.Second)
-		for range 20 {
-			l.Takes(1)
-		}
-		b.SetKey(l.ValueKey(), 10) // too low by 70
-		b.Now += 1000
-		l.Has(100)
-		l.Takes(100)
 	})
 }
 

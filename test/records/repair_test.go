@@ -244,7 +244,8 @@ func inUse(n *Limiter) (end func() (taken int64)) {
 // later, never earlier; many of one ms, and with too many permits to become
 // one, do no harm.
 func TestRepairMakesFewRecordsOfMany(t *testing.T) {
-	n := NewProxied(t, 1<<50, time.Hour)
+	s := redistest.Start(t)
+	n := NewBench(t, s.Client(t), s.Admin()).NewLimiter(Overall, 1<<50, time.Hour)
 	start := n.Now
 	var members []redis.Z
 	for i := range 4500 {

@@ -1,0 +1,123 @@
+package states_test
+
+import (
+	"context"
+	_ "embed" // testdata
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// A way is how a row calls the limiter that it is about.
+type way struct {
+	name    string
+	calls   func(l *Limiter) caller
+	without string // words of rows that make no sense in this way
+}
+
+// ways are all kinds of callers and all formats of records. A row comes out alike in each.
+var ways = []way{
+	{name: "a limiter", calls: func(l *Limiter) caller { return l.RateLimiter }},
+	{name: "fI", calls: inFormat(FI), without: "own"},
+	{name: "Lc0I", calls: inFormat(LC0I)},
+	{name: "Bc0I of 8", calls: inFormat(BC0I8)},
+	{name: "a Group", calls: inGroup},
+	{name: "a rate of its own", calls: withRate, without: "try update hash! unset delete"},
+	{name: "reservations", calls: func(l *Limiter) caller { return reserves{l} }, without: "give bad"},
+}
+
+func inFormat(version string) func(l *Limiter) caller {
+	return func(l *Limiter) caller { return l.InFormat(version).RateLimiter }
+}
+
+// inGroup is the limiter with another one that has room for all.
+func inGroup(l *Limiter) caller {
+	other := l.NewLimiter(Overall, 1<<50, time.Minute)
+	return l.Client.All(l.RateLimiter, other.RateLimiter)
+}
+
+// withRate is the limiter as a program has it that sets the rate by each call: the one that is set.
+func withRate(l *Limiter) caller { return ownRate{l} }
+
+type ownRate struct{ *Limiter }
+
+func (o ownRate) Allow(ctx context.Context, permits int64) (rratelimiter.Result, error) {
+	c, err := o.Config(ctx)
+	if err != nil {
+		return rratelimiter.Result{}, err
+	}
+	return o.WithRate(c.Rate, c.Interval).Allow(ctx, permits)
+}
+
+// A reserves takes permits by reservations, which it never settles.
+type reserves struct{ *Limiter }
+
+func (r reserves) Allow(ctx context.Context, permits int64) (rratelimiter.Result, error) {
+	_, result, err := r.TryReserve(ctx, permits)
+	return result, err
+}
+
+//go:embed testdata/states.txt
+var states string
+
+// rows returns the steps of each row by its name. Steps are indented.
+func rows() map[string]string {
+	all, name := map[string]string{}, ""
+	for line := range strings.Lines(states) {
+		switch steps, indented := strings.CutPrefix(line, "  "); {
+		case indented:
+			all[name] += " " + strings.TrimSpace(steps)
+		case !strings.HasPrefix(line, "#"):
+			name = strings.TrimSpace(line)
+		}
+	}
+	return all
+}
+
+// Each row of testdata/states.txt comes out as it says, in each way to call.
+func TestStates(t *testing.T) {
+	server := redistest.Start(t)
+	for name, row := range rows() {
+		t.Run(name, func(t *testing.T) {
+			for _, way := range ways {
+				if hasStep(row, way.without) {
+					continue
+				}
+				t.Run(way.name, func(t *testing.T) {
+					m := redistest.Mini(t)
+					rowOn(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m), way, row)
+				})
+				t.Run(way.name+" on Redis", func(t *testing.T) {
+					rowOn(t, server.Client(t), server.Admin(), way, row)
+				})
+			}
+		})
+	}
+}
+
+// rowOn plays a row on a server.
+func rowOn(t *testing.T, rdb, look *redis.Client, way way, row string) {
+	t.Helper()
+	b := NewBench(t, rdb, look)
+	l := b.NewLimiter(Overall, 0, 0)
+	p := &play{Limiter: l, way: way, calls: way.calls(l)}
+	p.does(row)
+}
+
+// hasStep reports whether a row has one of some words as a step.
+func hasStep(row, words string) bool {
+	for word := range strings.FieldsSeq(words) {
+		if strings.Contains("; "+strings.TrimSpace(row), "; "+word) {
+			return true
+		}
+	}
+	return false
+}

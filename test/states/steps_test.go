@@ -1,0 +1,231 @@
+package states_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A play is one row under way, on one server and in one way to call.
+type play struct {
+	*Limiter
+	way     way
+	calls   caller
+	rate    int64
+	writers byte // records of Java so far
+}
+
+// A caller is what a row calls: a limiter, a Group, a reservation.
+type caller interface {
+	Allow(ctx context.Context, permits int64) (rratelimiter.Result, error)
+	Release(ctx context.Context, permits int64) error
+}
+
+// steps are the words of a row; testdata/states.txt says what they mean.
+var steps = map[string]func(p *play, args []string){
+	"rate": func(p *play, args []string) {
+		typ, rate, interval, opts := rateOf(args)
+		p.rate = rate
+		p.Want(p.SetRate(p.Context(), typ, rate, interval, opts...))
+	},
+	"try": func(p *play, args []string) {
+		typ, rate, interval, opts := rateOf(args)
+		p.sets(args, func() (bool, error) { return p.TrySetRate(p.Context(), typ, rate, interval, opts...) })
+	},
+	"update": func(p *play, args []string) {
+		typ, rate, interval, opts := rateOf(args)
+		p.sets(args, func() (bool, error) { return p.UpdateRate(p.Context(), typ, rate, interval, opts...) })
+	},
+	"own": func(*play, []string) {},
+	"delete": func(p *play, _ []string) {
+		p.Want(Yes(p.Delete(p.Context())))
+		if keys := p.Look.Keys(p.Context(), "*"+p.Name()+"*").Val(); len(keys) > 0 {
+			p.Errorf("left: %q", keys)
+		}
+	},
+
+	"+": func(p *play, args []string) { p.Now += p.whole(args[0]) },
+
+	"take": func(p *play, args []string) {
+		for range p.times(args) {
+			p.allows(p.whole(args[0]), 0)
+		}
+	},
+	"no": func(p *play, args []string) {
+		wait, err := time.ParseDuration(args[1])
+		p.Want(err)
+		p.allows(p.whole(args[0]), wait)
+	},
+	"exceeds": func(p *play, args []string) {
+		p.fails(p.whole(args[0]), rratelimiter.ErrPermitsExceedRate)
+	},
+	"unset": func(p *play, _ []string) { p.fails(1, rratelimiter.ErrNotInitialized) },
+	"bad": func(p *play, args []string) {
+		p.fails(1, rratelimiter.ErrBadState, args...)
+		p.leaves(func() {
+			WantErr(p, p.calls.Release(p.Context(), 1), rratelimiter.ErrBadState, args...)
+			WantErr(p, ErrOf(p.AvailablePermits(p.Context())), rratelimiter.ErrBadState, args...)
+		})
+	},
+	"give": func(p *play, args []string) {
+		for range p.times(args) {
+			p.Want(p.calls.Release(p.Context(), p.whole(args[0])))
+		}
+	},
+	"left": func(p *play, args []string) { p.leaves(func() { p.Has(p.whole(args[0])) }) },
+	"reset": func(p *play, args []string) {
+		p.leaves(func() {
+			r, err := p.Peek(p.Context())
+			if p.Want(err); r.ResetAfter.String() != args[0] {
+				p.Fatalf("%+v, want %s until all are back", r, args[0])
+			}
+		})
+	},
+
+	"hash!": func(p *play, args []string) {
+		if args[1] == "-" {
+			p.Want(p.Look.HDel(p.Context(), p.Name(), args[0]).Err())
+			return
+		}
+		p.Want(p.Look.HSet(p.Context(), p.Name(), args[0], args[1]).Err())
+	},
+	"value!": func(p *play, args []string) {
+		if args[0] == "-" {
+			p.Want(p.Look.Del(p.Context(), p.ValueKey()).Err())
+			return
+		}
+		p.SetKey(p.ValueKey(), strings.Trim(args[0], `"`))
+	},
+	"record!": func(p *play, args []string) {
+		if args[0] == "-" {
+			p.Want(p.Look.Del(p.Context(), p.PermitsKey()).Err())
+			return
+		}
+		at := fmt.Sprint(p.Now)
+		if len(args) > 1 && strings.HasSuffix(args[1], "inf") {
+			at = args[1]
+		} else if len(args) > 1 {
+			at = fmt.Sprint(p.Now + p.whole(args[1]))
+		}
+		score, err := strconv.ParseFloat(at, 64)
+		p.Want(err)
+		p.writers++
+		p.Want(p.Look.ZAdd(p.Context(), p.PermitsKey(), redis.Z{Score: score,
+			Member: fmt.Sprintf("\x10%15d%c%c\x00\x00\x00", p.writers, 'j', p.whole(args[0]))}).Err())
+	},
+
+	"value": func(p *play, args []string) {
+		value, err := p.Look.Get(p.Context(), p.ValueKey()).Result()
+		if errors.Is(err, redis.Nil) {
+			value = "-"
+		}
+		if value != args[0] {
+			p.Fatalf("value %s, want %s", value, args[0])
+		}
+	},
+	"records": func(p *play, args []string) {
+		var want []int64
+		for _, n := range args {
+			if n != "-" {
+				want = append(want, p.whole(n))
+			}
+		}
+		if got := p.Records(p.PermitsKey()); !slices.Equal(got, want) {
+			p.Fatalf("records of %v permits, want %v", got, want)
+		}
+	},
+	"whole": func(p *play, _ []string) { p.Keeps(p.rate, p.ValueKey(), p.PermitsKey()) },
+}
+
+// does does the steps of a row.
+func (p *play) does(row string) {
+	p.Helper()
+	for step := range strings.SplitSeq(row, ";") {
+		words := strings.Fields(step)
+		do := steps[words[0]]
+		if ms, ok := strings.CutPrefix(words[0], "+"); ok {
+			do, words = steps["+"], []string{"+", ms}
+		}
+		if do == nil {
+			p.Fatalf("%q is no step", step)
+		}
+		if do(p, words[1:]); p.Failed() {
+			p.Fatalf("at %q", step)
+		}
+	}
+}
+
+// sets expects a call to set a rate, or to return false and to write nothing if the last word is no.
+func (p *play) sets(args []string, call func() (bool, error)) {
+	p.Helper()
+	if args[len(args)-1] == "no" {
+		p.leaves(func() { p.Want(No(call())) })
+		return
+	}
+	p.Want(Yes(call()))
+	_, p.rate, _, _ = rateOf(args)
+}
+
+// allows asks for permits, which are granted if wait is 0, and otherwise refused for that time.
+func (p *play) allows(permits int64, wait time.Duration) {
+	p.Helper()
+	r, err := p.calls.Allow(p.Context(), permits)
+	if p.Want(err); r.Allowed != (wait == 0) || r.RetryAfter != wait {
+		p.Fatalf("%d permits at %d: %+v, want a wait of %v", permits, p.Now, r, wait)
+	}
+}
+
+// fails expects an error of a request that changes nothing.
+func (p *play) fails(permits int64, want error, parts ...string) {
+	p.Helper()
+	p.leaves(func() { WantErr(p, ErrOf(p.calls.Allow(p.Context(), permits)), want, parts...) })
+}
+
+// leaves expects a call to write nothing.
+func (p *play) leaves(call func()) {
+	p.Helper()
+	before := p.Dump()
+	call()
+	p.Unchanged(before)
+}
+
+func (p *play) whole(word string) int64 {
+	p.Helper()
+	n, err := strconv.ParseInt(word, 10, 64)
+	p.Want(err)
+	return n
+}
+
+// times reads how often a step is done: the x3 of "take 1 x3".
+func (p *play) times(args []string) int64 {
+	if len(args) < 2 {
+		return 1
+	}
+	return p.whole(strings.TrimPrefix(args[1], "x"))
+}
+
+// rateOf reads a rate: permits, interval, and options.
+func rateOf(args []string) (
+	typ rratelimiter.RateType, rate int64, interval time.Duration, opts []rratelimiter.RateOption,
+) {
+	rate, _ = strconv.ParseInt(args[0], 10, 64)
+	interval, _ = time.ParseDuration(args[1])
+	for _, word := range args[2:] {
+		if alive, err := time.ParseDuration(word); err == nil {
+			opts = append(opts, rratelimiter.WithKeepAlive(alive))
+		}
+		if word == "keep" {
+			opts = append(opts, rratelimiter.WithKeepState())
+		}
+	}
+	return Overall, rate, interval, opts
+}
