@@ -68,7 +68,10 @@ var steps = map[string]func(p *play, args []string){
 	"exceeds": func(p *play, args []string) {
 		p.fails(p.whole(args[0]), rratelimiter.ErrPermitsExceedRate)
 	},
-	"unset": func(p *play, _ []string) { p.fails(1, rratelimiter.ErrNotInitialized) },
+	"unset": func(p *play, _ []string) {
+		p.fails(1, rratelimiter.ErrNotInitialized)
+		WantErr(p, ErrOf(p.Config(p.Context())), rratelimiter.ErrNotInitialized)
+	},
 	"bad": func(p *play, args []string) {
 		p.fails(1, rratelimiter.ErrBadState, args...)
 		p.leaves(func() {
