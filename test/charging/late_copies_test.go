@@ -84,19 +84,6 @@ func TestWithAResolutionALateFirstCopyIsNotCharged(t *testing.T) {
 	}
 }
 
-// SetRate clears what was taken, but not the knowledge of what was asked for.
-func TestALateCopyAfterARateIsGrantedNothing(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour, SendsOnce)
-	c := n.Holds(n.AsksFor(2))
-	WantErr(t, c.Overtaken(), rratelimiter.ErrNoAnswer)
-	n.Takes(1)
-	n.Want(n.SetRate(t.Context(), Overall, 10, time.Hour))
-	c.Arrives()
-	if out := n.Out(n.PermitsKey()); out != 0 {
-		t.Errorf("%d are out, and no caller holds them", out)
-	}
-}
-
 // A copy arrives when its caller was refused and waits. What it takes is taken
 // back, and the caller is served.
 func TestALateCopyServesItsWaiter(t *testing.T) {

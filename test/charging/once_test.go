@@ -18,64 +18,17 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// B4: where a reply is lost the request is sent again. The permits are taken once,
-// and the caller gets the first result.
-func TestAcquireIsChargedOnce(t *testing.T) {
-	for _, permits := range []int64{1, 4, 10, 1 << 33} { // 10 and more are the last ones
-		n := NewProxied(t, max(10, permits), time.Hour)
-		for lost := 1; lost <= 3; lost++ {
-			n.Want(n.SetRate(t.Context(), Overall, max(10, permits), time.Hour))
-			n.Proxy.SwallowReply(lost)
-			n.Takes(permits)
-			n.Has(max(10, permits) - permits)
-			n.Keeps(max(10, permits), n.ValueKey(), n.PermitsKey())
-		}
-		if got := n.Proxy.Swallowed(); got != 6 {
-			t.Fatalf("%d replies were lost, want 6", got)
-		}
-	}
-}
-
-func TestARefusalThatIsLostIsARefusal(t *testing.T) {
-	n := NewProxied(t, 5, time.Hour)
-	n.Takes(5)
-	n.Proxy.SwallowReply(2)
-	n.Refused(1, time.Hour)
-	if got := n.Proxy.Swallowed(); got != 2 {
-		t.Fatalf("%d replies were lost, want 2", got)
-	}
-	n.Keeps(5, n.ValueKey(), n.PermitsKey())
-}
-
-// B4 for Release: given back once.
-func TestReleaseIsDoneOnce(t *testing.T) {
-	n := NewProxied(t, 20, time.Hour)
-	n.Takes(5)
-	n.Takes(5)
+// B4: a request of more permits than one record holds is charged once as well (test/states has the others).
+func TestSeveralRecordsAreChargedOnce(t *testing.T) {
+	const permits = 1 << 33
+	n := NewProxied(t, permits, time.Hour)
 	n.Proxy.SwallowReply(3)
-	n.Gives(4)
-	n.Has(14)
-	n.Proxy.SwallowReply(1)
-	n.Gives(6) // all that is outstanding
-	n.Has(20)
-	n.Keeps(20, n.ValueKey(), n.PermitsKey())
-	if got := n.Proxy.Swallowed(); got != 4 {
-		t.Fatalf("%d replies were lost, want 4", got)
+	n.Takes(permits)
+	n.Has(0)
+	n.Keeps(permits, n.ValueKey(), n.PermitsKey())
+	if got := n.Proxy.Swallowed(); got != 3 {
+		t.Fatalf("%d replies were lost, want 3", got)
 	}
-}
-
-// When Redis does not reply within the attempts, the caller gets the error, and
-// what may have been taken is taken back.
-func TestAnAcquireWithoutAReplyIsWithdrawn(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour, func(o *redis.Options) { o.MaxRetries = 1 })
-	n.Proxy.SwallowReply(2)
-	ok, err := n.TryAcquire(t.Context(), 10, 0)
-	if ok || err == nil {
-		t.Fatalf("%v, %v; want an error of the network", ok, err)
-	}
-	n.UntilOut(0)
-	n.Has(10)
-	n.Keeps(10, n.ValueKey(), n.PermitsKey())
 }
 
 // The end of ctx while the reply is under way: nothing is kept.

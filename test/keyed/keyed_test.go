@@ -272,20 +272,6 @@ func TestKeyedForgetsUnusedKeys(t *testing.T) {
 	})
 }
 
-// A request whose reply is lost is charged once, also one that has set the rate.
-func TestKeyedIsChargedOnce(t *testing.T) {
-	n := NewProxied(t, 5, time.Hour)
-	keyed := n.Client.Keyed(redistest.Name(t), 5, time.Hour)
-	n.Proxy.SwallowReplyTo(1, IsScript)
-	NoError(t, keyed.Acquire(t.Context(), "k", 2))
-	if n.Proxy.Swallowed() != 1 {
-		t.Fatal("no reply was lost")
-	}
-	if r, err := keyed.RateLimiter("k").Peek(t.Context()); err != nil || r.Remaining != 3 {
-		t.Errorf("%+v, %v; want 3 left", r, err)
-	}
-}
-
 // Where Redis is away, a share of the Keyed's rate is granted, also to keys that no caller
 // has met.
 func TestKeyedFallsBack(t *testing.T) {

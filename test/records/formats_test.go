@@ -2,12 +2,9 @@ package records_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -113,44 +110,6 @@ func TestAReleaseKeepsRecordsApart(t *testing.T) {
 			}
 		}
 	})
-}
-
-// B4 in each format: however often a reply is lost, a request is charged once. One
-// that is given up is taken back. A late first copy finds that it was done.
-func TestInEachFormatChargedOnce(t *testing.T) {
-	for _, f := range Formats {
-		for _, retries := range []int{3, -1} { // -1: it gives up, and what it has taken is withdrawn
-			n := NewProxied(t, 30, time.Hour, func(o *redis.Options) {
-				o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = retries, 1, time.Millisecond
-			})
-			l := n.InFormat(f.Since)
-			l.Takes(1)
-			taken := int64(1)
-			for lost := 1; lost <= 3; lost++ {
-				n.Proxy.SwallowReply(min(lost, max(1, retries)))
-				ok, err := l.TryAcquire(t.Context(), 4, 0)
-				if retries > 0 {
-					taken += 4
-				}
-				if ok != (retries > 0) || ok != (err == nil) {
-					t.Fatalf("%v: %v, %v", f, ok, err)
-				}
-				n.UntilOut(taken)
-			}
-			c := n.Holds(l.AsksFor(10))
-			if err := c.Overtaken(); retries > 0 {
-				n.Want(err)
-				taken += 10
-			} else if !errors.Is(err, rratelimiter.ErrNoAnswer) {
-				t.Fatalf("%v, want ErrNoAnswer", err)
-			}
-			c.Followed()
-			c.Arrives()
-			n.UntilOut(taken)
-			l.Has(30 - taken)
-			l.Keeps(30, l.ValueKey(), l.PermitsKey())
-		}
-	}
 }
 
 // With a resolution all that is granted in a slot is one record of the format.

@@ -68,10 +68,10 @@ func (r reserves) Allow(ctx context.Context, permits int64) (rratelimiter.Result
 //go:embed testdata/states.txt
 var states string
 
-// rows returns the steps of each row by its name. Steps are indented.
-func rows() map[string]string {
+// rows returns the steps of each row of a table by its name. Steps are indented.
+func rows(table string) map[string]string {
 	all, name := map[string]string{}, ""
-	for line := range strings.Lines(states) {
+	for line := range strings.Lines(table) {
 		switch steps, indented := strings.CutPrefix(line, "  "); {
 		case indented:
 			all[name] += " " + strings.TrimSpace(steps)
@@ -85,7 +85,7 @@ func rows() map[string]string {
 // Each row of testdata/states.txt comes out as it says, in each way to call.
 func TestStates(t *testing.T) {
 	server := redistest.Start(t)
-	for name, row := range rows() {
+	for name, row := range rows(states) {
 		t.Run(name, func(t *testing.T) {
 			for _, way := range ways {
 				if hasStep(row, way.without) {

@@ -1,0 +1,124 @@
+package states_test
+
+import (
+	"context"
+	_ "embed" // testdata
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+//go:embed testdata/copies.txt
+var copies string
+
+// Each row of testdata/copies.txt comes out as it says, in each way to call.
+func TestCopies(t *testing.T) {
+	server := redistest.Start(t)
+	for name, row := range rows(copies) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, way := range ways {
+				if !hasStep(row, way.without) {
+					t.Run(way.name, func(t *testing.T) { copiesOn(t, server, way, row) })
+				}
+			}
+		})
+	}
+}
+
+// copiesOn plays a row through a proxy to a server.
+func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
+	t.Helper()
+	proxy := redistest.StartProxy(t, server.Addr)
+	rdb := server.Client(t, func(o *redis.Options) {
+		o.Addr, o.MinRetryBackoff, o.MaxRetryBackoff = proxy.Addr, 1, time.Millisecond
+		if hasStep(row, "once") {
+			SendsOnce(o)
+		}
+	})
+	b := NewBench(t, rdb, server.Admin())
+	b.Proxy = proxy
+	l := b.NewLimiter(Overall, 10, time.Hour)
+	p := &copyPlay{Limiter: l, calls: way.calls(l)}
+	p.Want(p.asks("take", 1)(t.Context())) // the scripts are known to the server from here on
+	p.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
+	for step := range strings.SplitSeq(row, ";") {
+		if p.does(strings.Fields(step)); t.Failed() {
+			t.Fatalf("at %q", step)
+		}
+	}
+	if n := proxy.Swallowed(); n != p.lost {
+		t.Errorf("%d replies were lost, want %d", n, p.lost)
+	}
+}
+
+// A copyPlay is one row under way.
+type copyPlay struct {
+	*Limiter
+	calls caller
+	lost  int64 // replies so far
+	first *FirstCopy
+	leave context.CancelFunc // of its caller
+}
+
+// asks returns a request of a step: take, no, give.
+func (p *copyPlay) asks(what string, permits int64) func(ctx context.Context) error {
+	if what == "give" {
+		return func(ctx context.Context) error { return p.calls.Release(ctx, permits) }
+	}
+	return func(ctx context.Context) error {
+		r, err := p.calls.Allow(ctx, permits)
+		if err == nil && r.Allowed != (what == "take") {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	}
+}
+
+// does does a step.
+func (p *copyPlay) does(words []string) {
+	p.Helper()
+	n := int64(0)
+	_, _ = fmt.Sscan(words[len(words)-1], &n)
+	ctx := p.Context()
+	switch words[0] {
+	case "once":
+	case "take", "no", "give":
+		p.Want(p.asks(words[0], n)(ctx))
+	case "rate":
+		p.Want(p.SetRate(ctx, Overall, n, time.Hour))
+	case "lose":
+		p.Proxy.SwallowReply(int(n))
+		p.lost += n
+	case "fails":
+		WantErr(p, p.asks(words[1], n)(ctx), rratelimiter.ErrNoAnswer)
+	case "hold":
+		ctx, p.leave = context.WithCancel(ctx)
+		p.first = p.Holds(func() error { return p.asks(words[1], n)(ctx) })
+	case "overtaken":
+		p.Want(p.first.Overtaken())
+	case "gone":
+		WantErr(p, p.first.Overtaken(), rratelimiter.ErrNoAnswer)
+		p.first.Followed()
+	case "leaves":
+		p.leave()
+		WantErr(p, <-p.first.Told, context.Canceled)
+	case "arrives":
+		p.first.Arrives()
+		p.leave()
+	case "out":
+		p.UntilOut(n)
+		if p.HasTaken(n); p.Look.Exists(ctx, p.ValueKey()).Val() > 0 {
+			p.Keeps(10, p.ValueKey(), p.PermitsKey())
+		}
+	default:
+		p.Fatalf("%q is no step", words)
+	}
+}
