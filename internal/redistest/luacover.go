@@ -46,12 +46,12 @@ func coverLua(t TB, m *miniredis.Miniredis) {
 			args = append([]string{cmd, counting(t, args[0])}, args[1:]...)
 		case cmd == "EVALSHA":
 			covered.Lock()
-			known := covered.as[args[0]]
+			sha := covered.as[args[0]]
 			covered.Unlock()
-			if known == "" {
+			if sha == "" {
 				return false
 			}
-			args = append([]string{cmd, known}, args[1:]...)
+			args = append([]string{cmd, sha}, args[1:]...)
 		default:
 			return false
 		}
