@@ -4,8 +4,8 @@
 P ?= 3
 # The longest that the tests of one package may take: less than CI has, so that a hang leaves a stack trace.
 TIMEOUT ?= 20m
-# Where make cover-lua notes what has run.
-LUACOVER ?= /tmp/rratelimiter-cover-lua
+# Where make luacover notes what has run.
+LUACOVER ?= /tmp/rratelimiter-luacover
 # How long each target is fuzzed.
 FUZZTIME ?= 1m
 # How long Go and Java are compared by machine; 0 is without end.
@@ -33,7 +33,7 @@ GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fa
 # The race detector, which costs as much again as all else; Go has it where it finds a C compiler.
 RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race)
 
-.PHONY: help test test-all lint release demo scripts pictures bench cover-lua cost shares fuzz soak soak-faults clean
+.PHONY: help test test-all lint release demo scripts pictures bench luacover cost shares fuzz soak soak-faults clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -83,7 +83,7 @@ bench: ## this library beside Redisson and others, about 20 minutes; writes docs
 	@tools/bring.sh
 	cd bench && go run . $(PART)
 
-cover-lua: ## the lines of scripts/ that no test runs on miniredis; about half an hour
+luacover: ## the lines of scripts/ that no test runs on miniredis; about half an hour
 	@rm -rf $(LUACOVER) && mkdir -p $(LUACOVER)
 	-LUACOVER=$(LUACOVER) go test -short -count=1 -p $(P) ./test/... ./internal/engine ./internal/compare
 	LUACOVER=$(LUACOVER) go test -count=1 -v -run TestLinesOfLuaThatNothingRuns ./internal/engine

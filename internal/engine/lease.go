@@ -52,11 +52,12 @@ func (g Leasing) Validate(refuse func(argument string, value any, bound string) 
 // ends, the script that gives back the rest redates the used part to its last use.
 type leases struct {
 	engine *Engine
-	asking sync.WaitGroup // jobs that ask Redis; Add under mu, while it is not closed
 
-	mu     sync.RWMutex
-	byHash map[string]*leased // guarded by mu, as below
-	closed bool
+	mu      sync.RWMutex
+	byHash  map[string]*leased // guarded by mu, as below
+	asking  pending            // jobs that ask Redis
+	closing bool               // no lease is taken any more
+	closed  bool               // nor is one settled
 
 	silence atomic.Pointer[time.Timer] // set by close
 }
@@ -69,23 +70,22 @@ type leased struct {
 	dropped atomic.Bool
 
 	mu        sync.Mutex
-	leasing   Leasing                       // of the last call; guarded by mu, as below
-	next      *lease                        // taken before the current one is used up
-	taking    bool                          // a goroutine takes the next one
-	since     time.Time                     // when it began to count
-	asked     int64                         // permits that were taken from Redis since then
-	used      int64                         // permits that the last lease used
-	exhausted bool                          // it used most of them
-	left      int64                         // permits that Redis had left, by its last reply
-	said      time.Time                     // when it did
-	clients   int64                         // that share them
-	learnt    time.Time                     // when clients and lasts were learnt
-	lasts     time.Duration                 // how long leases last; 0 if the limiter is not leased
-	ended     time.Time                     // when the last lease ended
-	scarce    time.Time                     // until then no lease is taken, because Redis has refused permits
-	unsettled []func(context.Context) error // settlements that came too late for work: close does them
-	settling  pending                       // settlements under way
-	freeing   pending                       // those of them that give permits back
+	leasing   Leasing       // of the last call; guarded by mu, as below
+	next      *lease        // taken before the current one is used up
+	taking    bool          // a goroutine takes the next one
+	since     time.Time     // when it began to count
+	asked     int64         // permits that were taken from Redis since then
+	used      int64         // permits that the last lease used
+	exhausted bool          // it used most of them
+	left      int64         // permits that Redis had left, by its last reply
+	said      time.Time     // when it did
+	clients   int64         // that share them
+	learnt    time.Time     // when clients and lasts were learnt
+	lasts     time.Duration // how long leases last; 0 if the limiter is not leased
+	ended     time.Time     // when the last lease ended
+	scarce    time.Time     // until then no lease is taken, because Redis has refused permits
+	settling  pending       // settlements under way
+	freeing   pending       // those of them that give permits back
 }
 
 // A pending counts what is under way. Guarded by its owner's mu.
@@ -127,7 +127,7 @@ type lease struct {
 func (ls *leases) init(e *Engine) {
 	ls.engine, ls.byHash = e, map[string]*leased{}
 	// A lease needs a clock of known pace, and a record that releases leave alone.
-	ls.closed = e.config.Err != nil || e.config.Clock != nil || !e.config.Plain.Leases()
+	ls.closing = e.config.Err != nil || e.config.Clock != nil || !e.config.Plain.Leases()
 }
 
 // settleQuiet is how long close waits for a silent Redis.
@@ -137,7 +137,7 @@ const settleQuiet = time.Second / 2
 // and for settleLeaseFor at most.
 func (ls *leases) close() {
 	ls.mu.Lock()
-	ls.closed = true
+	ls.closing = true
 	all := slices.Collect(maps.Values(ls.byHash))
 	ls.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), settleLeaseFor)
@@ -145,30 +145,36 @@ func (ls *leases) close() {
 	silence := time.AfterFunc(settleQuiet, cancel)
 	ls.silence.Store(silence)
 	defer silence.Stop()
-	go func() {
-		defer cancel()
-		for _, d := range all {
-			for _, settle := range d.endForClose() {
-				ls.asking.Go(func() { ls.note(settle(ctx)) })
-			}
-		}
-		ls.asking.Wait()
-	}()
-	<-ctx.Done()
+	for _, d := range all {
+		d.mu.Lock()
+		d.endAll()
+		d.mu.Unlock()
+	}
+	for _, u := range ls.engine.withdrawals.takeUnsettled() {
+		u.withdraw()
+	}
+	for ls.busy(ctx) {
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.closed = true
 }
 
-// endForClose ends all leases of a limiter, and returns what settles them.
-func (d *leased) endForClose() (settlements []func(context.Context) error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	settlements, d.unsettled = d.unsettled, nil
-	for _, s := range []*lease{d.current.Swap(nil), d.next} {
-		if settle := d.end(s); settle != nil {
-			settlements = append(settlements, settle)
-		}
+// busy waits until the jobs under way have ended, and reports whether there were any. It returns false when
+// ctx ends.
+func (ls *leases) busy(ctx context.Context) bool {
+	ls.mu.RLock()
+	asking := ls.asking
+	ls.mu.RUnlock()
+	if asking.n == 0 {
+		return false
 	}
-	d.next = nil
-	return settlements
+	select {
+	case <-asking.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // note records the outcome of a job that has asked Redis: close goes on while Redis replies, also to jobs
@@ -181,18 +187,21 @@ func (ls *leases) note(err error) {
 
 // work runs a job that asks Redis, and reports whether it does. close waits for the job.
 func (ls *leases) work(job func(ctx context.Context)) bool {
-	ls.mu.RLock()
-	defer ls.mu.RUnlock()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	if ls.closed {
 		return false
 	}
-	ls.asking.Add(1)
 	started := ls.engine.Work(func(ctx context.Context) {
-		defer ls.asking.Done()
+		defer func() {
+			ls.mu.Lock()
+			defer ls.mu.Unlock()
+			ls.asking.end()
+		}()
 		job(ctx)
 	})
-	if !started {
-		ls.asking.Done()
+	if started {
+		ls.asking.begin()
 	}
 	return started
 }
@@ -201,7 +210,7 @@ func (ls *leases) work(job func(ctx context.Context)) bool {
 func (ls *leases) open() bool {
 	ls.mu.RLock()
 	defer ls.mu.RUnlock()
-	return !ls.closed
+	return !ls.closing
 }
 
 // of returns the demand for a limiter, nil if the Engine knows none.

@@ -22,7 +22,6 @@ func (d *leased) settle(s *lease) {
 	}
 	working := d.leases.work(func(ctx context.Context) {
 		err := settle(ctx)
-		d.leases.note(err)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, p := range under {
@@ -32,8 +31,7 @@ func (d *leased) settle(s *lease) {
 			d.leases.engine.withdrawals.add(&unsettled{s, settle})
 		}
 	})
-	if !working {
-		d.unsettled = append(d.unsettled, settle)
+	if !working { // too late: the permits come back an interval after the end of the lease
 		for _, p := range under {
 			p.end()
 		}
@@ -50,7 +48,7 @@ type unsettled struct {
 // withdraw settles the lease in the background.
 func (u *unsettled) withdraw() bool {
 	e := u.group.engine
-	return e.Work(func(ctx context.Context) {
+	return e.leases.work(func(ctx context.Context) {
 		err := u.settle(ctx)
 		e.withdrawals.noteOutcome(err == nil)
 		if err != nil && time.Since(u.began) < u.lasts+wire.Milliseconds(u.result.Every) {
@@ -79,6 +77,7 @@ func (d *leased) end(s *lease) (settle func(context.Context) error) {
 		part.Idle = max(0, time.Since(lastUse))
 		settlement.parts = []Part{part} // anew, because a call that was left may still read the last one
 		_, err := settlement.Settle(ctx, false)
+		d.leases.note(err)
 		return err
 	}
 }

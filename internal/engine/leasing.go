@@ -57,38 +57,24 @@ func (d *leased) renew(g *Group) {
 
 // startTaking starts the goroutine that takes the next lease. Guarded by mu.
 func (d *leased) startTaking(g *Group) {
-	if !d.taking && d.next == nil && time.Now().After(d.scarce) {
+	if !d.taking && d.next == nil && time.Now().After(d.scarce) && d.leases.open() {
 		d.taking = d.leases.work(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, longestLease)
-			defer cancel()
-			d.takeNext(ctx, g)
+			s := d.ask(ctx, g)
+			d.store(s, s != nil && g.hasLine())
 		})
 	}
 }
 
-// takeNext takes the next lease.
-func (d *leased) takeNext(ctx context.Context, g *Group) {
-	s := d.ask(ctx, g)
-	line := s != nil && g.hasLine()
-	if settle := d.store(s, line); settle != nil {
-		_ = settle(ctx)
-	}
-}
-
-// store makes a lease the next one, and settles it if there is a line. It returns the function that settles
-// it if leases are closed.
-func (d *leased) store(s *lease, line bool) (settle func(context.Context) error) {
+// store makes a lease the next one, or settles it if there is a line or no lease may be taken any more.
+func (d *leased) store(s *lease, line bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.taking = false
-	switch {
-	case s == nil:
-		return nil
-	case !d.leases.open(): // under mu: close looks for leases after it has closed
-		return d.end(s)
-	case line:
+	if d.taking = false; s == nil {
+		return
+	}
+	if line || !d.leases.open() { // under mu: close looks for leases after that
 		d.settle(s)
-		return nil
+		return
 	}
 	// It also ends if no caller asks any more.
 	time.AfterFunc(time.Until(s.began.Add(s.lasts)), func() { d.expire(s) })
@@ -99,7 +85,6 @@ func (d *leased) store(s *lease, line bool) (settle func(context.Context) error)
 		d.asked = 0
 		d.settle(current)
 	}
-	return nil
 }
 
 // expire ends a lease whose time is over.
@@ -116,11 +101,12 @@ func (d *leased) expire(s *lease) {
 	d.settle(s)
 }
 
-// ask takes a lease from Redis, nil if it gets none.
+// ask takes a lease from Redis, nil if it gets none. It waits for the reply, however late: what was taken has
+// to be given back.
 func (d *leased) ask(ctx context.Context, g *Group) *lease {
 	l := g.limiters[0]
 	config := &d.leases.engine.config
-	if g.hasLine() || !d.leases.open() || !config.MayLease(l) || !d.learn(ctx, l) {
+	if g.hasLine() || !config.MayLease(l) || !d.learn(ctx, l) || !d.leases.open() {
 		return nil
 	}
 	size := d.size()
@@ -134,7 +120,7 @@ func (d *leased) ask(ctx context.Context, g *Group) *lease {
 	d.mu.Unlock()
 	wanted := Want{Permits: size, Numbers: true, Reserve: true, Lease: s.lasts}
 	results, err := g.Acquire(ctx, []int64{size}, wanted)
-	if err != nil {
+	if d.leases.note(err); err != nil {
 		return nil
 	}
 	s.result = results[0]
@@ -166,6 +152,8 @@ func (d *leased) learn(ctx context.Context, l *Limiter) bool {
 	if learnt && (said || lasts == 0) {
 		return lasts > 0
 	}
+	ctx, cancel := context.WithTimeout(ctx, longestLease)
+	defer cancel()
 	p, err := l.Peers(ctx, l.given)
 	if err != nil {
 		return false

@@ -17,7 +17,7 @@ import (
 )
 
 // With LUACOVER, where earlier tests have noted what they ran on miniredis, this prints the lines of
-// scripts/ that none of them ran (make cover-lua).
+// scripts/ that none of them ran (make luacover).
 func TestLinesOfLuaThatNothingRuns(t *testing.T) {
 	dir := os.Getenv(redistest.LuaCover)
 	if dir == "" {

@@ -52,23 +52,36 @@ func (s *sessions) enter(ctx, closing context.Context) error {
 		return nil
 	default:
 	}
-	hang := s.next()
-	select {
-	case s.underWay <- struct{}{}:
-	case <-hang.over:
-		return hang.err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-closing.Done():
-		return ErrClosed
+	for {
+		hang := s.next()
+		select {
+		case s.underWay <- struct{}{}:
+			select {
+			case <-hang.over: // the call that made room has hung
+				if hang.concerns(ctx) {
+					<-s.underWay
+					return hang.err
+				}
+			default:
+			}
+			return nil
+		case <-hang.over:
+			if hang.concerns(ctx) {
+				return hang.err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-closing.Done():
+			return ErrClosed
+		}
 	}
-	select {
-	case <-hang.over: // the call that made room has hung
-		<-s.underWay
-		return hang.err
-	default:
-		return nil
-	}
+}
+
+// concerns reports whether a caller that waits for room gets the error. That the caller of the hanging call
+// has left says nothing to one that has a deadline of its own.
+func (h *hang) concerns(ctx context.Context) bool {
+	_, bounded := ctx.Deadline()
+	return h.err != errLeft || !bounded
 }
 
 // note records the outcome of a call that began at a time, before it makes room for another one. It hung

@@ -17,26 +17,33 @@ func TestACallThatHangsEndsTheWaitForRoom(t *testing.T) {
 		err  error
 		lasts,
 		reply time.Duration // when another call got a reply; 0 for none
-		hung bool
+		deadline time.Duration // of the caller that waits; 0 for none
+		hung     bool
 	}{
-		{"go-redis gave up", io.EOF, hangsAfter + 1, 0, true},
-		{"it failed at once", io.EOF, hangsAfter, 0, false},
-		{"its caller gave up", errLeft, 5*time.Second + 1, 0, true},
-		{"its caller gave up early", errLeft, 5 * time.Second, 0, false},
-		{"a reply", nil, time.Minute, 0, false},
-		{"an error of a limiter", &Error{name: `"api"`, cause: io.EOF}, time.Minute, 0, false},
-		{"Redis replies to others", io.EOF, time.Minute, time.Second, false},
+		{"go-redis gave up", io.EOF, hangsAfter + 1, 0, 0, true},
+		{"it failed at once", io.EOF, hangsAfter, 0, 0, false},
+		{"its caller gave up", errLeft, 5*time.Second + 1, 0, 0, true},
+		{"its caller gave up early", errLeft, 5 * time.Second, 0, 0, false},
+		{"its caller gave up, not one with a deadline", errLeft, time.Minute, 0, time.Hour, false},
+		{"go-redis gave up, also for one with a deadline", io.EOF, time.Minute, 0, time.Hour, true},
+		{"a reply", nil, time.Minute, 0, 0, false},
+		{"an error of a limiter", &Error{name: `"api"`, cause: io.EOF}, time.Minute, 0, 0, false},
+		{"Redis replies to others", io.EOF, time.Minute, time.Second, 0, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := sessions{underWay: make(chan struct{}, 1)}
 				began := time.Now()
-				enter := func() error { return s.enter(context.Background(), t.Context()) }
-				if err := enter(); err != nil {
+				ctx, cancel := context.WithTimeout(context.Background(), c.deadline)
+				defer cancel()
+				if c.deadline == 0 {
+					ctx = context.Background()
+				}
+				if err := s.enter(ctx, t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				waiting := make(chan error, 1)
-				go func() { waiting <- enter() }()
+				go func() { waiting <- s.enter(ctx, t.Context()) }()
 				synctest.Wait()
 				time.Sleep(c.reply)
 				if c.reply > 0 {

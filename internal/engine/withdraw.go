@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -99,6 +100,20 @@ func (d *withdrawals) outcomes() (good, bad int) {
 	defer d.mu.Unlock()
 	good, bad, d.succeeded, d.failed = d.succeeded, d.failed, 0, 0
 	return good, bad
+}
+
+// takeUnsettled takes the leases off the list.
+func (d *withdrawals) takeUnsettled() (leases []*unsettled) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = slices.DeleteFunc(d.waiting, func(w withdrawer) bool {
+		u, ok := w.(*unsettled)
+		if ok {
+			leases = append(leases, u)
+		}
+		return ok
+	})
+	return leases
 }
 
 // next takes the first withdrawer off the list. It returns nil if there is none,

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -308,56 +307,6 @@ func TestCloseWithALeaseIsBounded(t *testing.T) {
 			b.Errorf("Close took %v, and a caller %v", took, waited)
 		}
 		time.Sleep(10 * time.Second) // all replies
-	})
-}
-
-// Close gives back the leases of however many limiters, as long as Redis replies.
-func TestCloseGivesAllLeasesBack(t *testing.T) {
-	const lease = 500 * time.Millisecond
-	for _, after := range []time.Duration{0, lease, lease + 300*time.Millisecond} {
-		t.Run(after.String(), func(t *testing.T) { closeGivesAllLeasesBack(t, after) })
-	}
-}
-
-func closeGivesAllLeasesBack(t *testing.T, after time.Duration) {
-	inBubble(t, 0, 1, func(b *bubble) {
-		const limiters, trip = 100, 100 * time.Millisecond // at 16 at once these are 0.7 s
-		var far atomic.Bool
-		rdb := redistest.MiniClient(b.T, b.mini)
-		rdb.AddHook(redistest.Hook(func(context.Context, ...redis.Cmder) error {
-			if far.Load() {
-				time.Sleep(trip)
-			}
-			return nil
-		}))
-		b.starts(rdb)
-		client, look := b.processes[0].client, NewClient(b.T, b.look)
-		left := func(i int) int64 {
-			l := look.Keyed("api", 1000, interval).RateLimiter(strconv.Itoa(i))
-			return redistest.Must(l.AvailablePermits(b.Context()))(b)
-		}
-		limits := client.Keyed("api", 1000, interval)
-		for i := range limiters {
-			for range 8 {
-				NoError(b, Yes(limits.TryAcquire(b.Context(), strconv.Itoa(i), 1, 0)))
-				synctest.Wait()
-			}
-			if n := left(i); n >= 1000-8 {
-				b.Fatalf("%d permits are left of limiter %d, which is not leased", n, i)
-			}
-		}
-		far.Store(true)
-		time.Sleep(after)
-		start := time.Now()
-		NoError(b, client.Close())
-		if took := time.Since(start); took > 2*time.Second {
-			b.Errorf("Close took %v", took)
-		}
-		for i := range limiters {
-			if n := left(i); n != 1000-8 {
-				b.Fatalf("%d permits are left of limiter %d, want %d", n, i, 1000-8)
-			}
-		}
 	})
 }
 
