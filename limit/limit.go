@@ -68,6 +68,24 @@ type KeyedReleaser interface {
 	Release(ctx context.Context, key string, n int64) error
 }
 
+// A Peeker is a Limiter whose numbers can be read. All limiters of the packages under limit/ are Peekers.
+type Peeker interface {
+	Limiter
+
+	// Peek takes nothing: Allowed reports whether one permit is there, and RetryAfter when it will be. The
+	// other numbers are those of Allow. It only reads, on Redis in one round trip. Its errors are those of
+	// Allow.
+	Peek(ctx context.Context) (Result, error)
+}
+
+// A KeyedPeeker is a Keyed whose numbers can be read.
+type KeyedPeeker interface {
+	Keyed
+
+	// Peek is Peek of a Peeker, for the limit of key.
+	Peek(ctx context.Context, key string) (Result, error)
+}
+
 // A Validator checks the arguments it was made with. Middleware calls it before the first request.
 type Validator interface {
 	// Validate returns nil, or an ErrMisconfigured that names the invalid argument. It does not

@@ -63,6 +63,7 @@ type Ledger interface {
 	Releaser
 	Reserver
 	Charger
+	Peeker
 }
 
 // A KeyedLedger has the limit of a Ledger for each key.
@@ -70,6 +71,7 @@ type KeyedLedger interface {
 	KeyedReleaser
 	KeyedReserver
 	KeyedCharger
+	KeyedPeeker
 }
 
 // A Reservation holds permits for a cost that is known later. Settle it with what was used. If it is never

@@ -15,7 +15,7 @@ func Ledger(l Lone, err error) (limit.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ledger{l, books{l.(charger)}}, nil
+	return ledger{l, books{l}}, nil
 }
 
 // KeyedLedger is Ledger for a limiter with keys.
@@ -23,7 +23,7 @@ func KeyedLedger(l Keyed, err error) (limit.KeyedLedger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keyedLedger{l, books{l.(charger)}}, nil
+	return keyedLedger{l, books{l}}, nil
 }
 
 type ledger struct {
@@ -43,7 +43,7 @@ func (l ledger) TryReserve(ctx context.Context, n int64) (*limit.Reservation, li
 
 // Charge implements limit.Charger.
 func (l ledger) Charge(ctx context.Context, n int64) (limit.Result, error) {
-	return l.books.charge(ctx, "", n)
+	return l.books.Debit(ctx, "", n)
 }
 
 type keyedLedger struct {
@@ -67,11 +67,11 @@ func (l keyedLedger) TryReserve(
 
 // Charge implements limit.KeyedCharger.
 func (l keyedLedger) Charge(ctx context.Context, key string, n int64) (limit.Result, error) {
-	return l.books.charge(ctx, key, n)
+	return l.books.Debit(ctx, key, n)
 }
 
 // books make reservations of grants that can be returned.
-type books struct{ charger }
+type books struct{ Form }
 
 // reserve asks again when the permits of a refusal are due, until that is too late.
 func (b books) reserve(
@@ -110,7 +110,7 @@ func (b books) tryReserve(
 		case used < n:
 			failed = b.Return(ctx, key, n-used, d)
 		case used > n:
-			_, failed = b.charge(ctx, key, used-n)
+			_, failed = b.Debit(ctx, key, used-n)
 		}
 		return failed
 	}), r, nil

@@ -17,22 +17,28 @@ type Lender interface {
 	Return(ctx context.Context, key string, n int64, d Decision) error
 }
 
+// A Form is all that a form can do, whether its limiter has keys or ignores them.
+type Form interface {
+	Lender
+
+	// Look is Peek, GiveBack is Release, and Debit is Charge. Only the Rule of a Ledger has charges.
+	Look(ctx context.Context, key string) (limit.Result, error)
+	GiveBack(ctx context.Context, key string, n int64) error
+	Debit(ctx context.Context, key string, n int64) (limit.Result, error)
+}
+
 // A Lone is a limiter of one limit.
 type Lone interface {
 	limit.Releaser
-	Lender
+	limit.Peeker
+	Form
 }
 
 // A Keyed is a limiter with a limit for each key.
 type Keyed interface {
 	limit.KeyedReleaser
-	Lender
-}
-
-// A charger is a Lender that can charge. All forms are, but only those of a Ledger offer it.
-type charger interface {
-	Lender
-	charge(ctx context.Context, key string, n int64) (limit.Result, error)
+	limit.KeyedPeeker
+	Form
 }
 
 // An Opened is a limiter in memory, for an algorithm that does more than Take.

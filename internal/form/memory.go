@@ -57,7 +57,10 @@ func (l lone[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error)
 }
 
 // Release implements limit.Releaser.
-func (l lone[S]) Release(ctx context.Context, n int64) error { return l.release(ctx, "", n) }
+func (l lone[S]) Release(ctx context.Context, n int64) error { return l.GiveBack(ctx, "", n) }
+
+// Peek implements limit.Peeker.
+func (l lone[S]) Peek(ctx context.Context) (limit.Result, error) { return l.Look(ctx, "") }
 
 // keyed is a memory with a limit for each key.
 type keyed[S any] struct{ *memory[S] }
@@ -71,7 +74,12 @@ func (k keyed[S]) Allow(ctx context.Context, key string, n int64) (r limit.Resul
 
 // Release implements limit.KeyedReleaser.
 func (k keyed[S]) Release(ctx context.Context, key string, n int64) error {
-	return k.release(ctx, key, n)
+	return k.GiveBack(ctx, key, n)
+}
+
+// Peek implements limit.KeyedPeeker.
+func (k keyed[S]) Peek(ctx context.Context, key string) (limit.Result, error) {
+	return k.Look(ctx, key)
 }
 
 // Lend implements Lender.
@@ -80,8 +88,19 @@ func (m *memory[S]) Lend(ctx context.Context, key string, n int64) (r limit.Resu
 	return r, d, err
 }
 
-// charge implements charger.
-func (m *memory[S]) charge(ctx context.Context, key string, n int64) (r limit.Result, err error) {
+// Look implements Form.
+func (m *memory[S]) Look(ctx context.Context, key string) (r limit.Result, err error) {
+	if err := m.check(ctx, key, 1, false); err != nil {
+		return r, err
+	}
+	var d Decision
+	m.take(key, 0, 0, &d)
+	m.rule.fill(&r, &d)
+	return r, nil
+}
+
+// Debit implements Form.
+func (m *memory[S]) Debit(ctx context.Context, key string, n int64) (r limit.Result, err error) {
 	if err := m.check(ctx, key, n, true); err != nil {
 		return r, err
 	}
@@ -128,7 +147,8 @@ func (m *memory[S]) lend(ctx context.Context, key string, n int64, r *limit.Resu
 	return nil
 }
 
-func (m *memory[S]) release(ctx context.Context, key string, n int64) error {
+// GiveBack implements Form.
+func (m *memory[S]) GiveBack(ctx context.Context, key string, n int64) error {
 	if err := m.check(ctx, key, n, false); err != nil {
 		return err
 	}
@@ -151,6 +171,7 @@ func (m *memory[S]) take(key string, n, stamp int64, d *Decision) {
 	now = m.clock.settle(now, &s.last)
 	*d = m.rule.Take(s.find(key), now, n, stamp)
 	s.mu.Unlock()
+	d.looked(n)
 	d.Stamp = now + d.Reset
 	m.tidy(now)
 }

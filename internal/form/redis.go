@@ -65,7 +65,10 @@ func (s loneStore) Allow(ctx context.Context, n int64) (limit.Result, error) {
 }
 
 // Release implements limit.Releaser.
-func (s loneStore) Release(ctx context.Context, n int64) error { return s.giveBack(ctx, "", n) }
+func (s loneStore) Release(ctx context.Context, n int64) error { return s.GiveBack(ctx, "", n) }
+
+// Peek implements limit.Peeker.
+func (s loneStore) Peek(ctx context.Context) (limit.Result, error) { return s.Look(ctx, "") }
 
 // keyedStore is a store with a limit for each key.
 type keyedStore struct{ *store }
@@ -78,24 +81,35 @@ func (s keyedStore) Allow(ctx context.Context, key string, n int64) (limit.Resul
 
 // Release implements limit.KeyedReleaser.
 func (s keyedStore) Release(ctx context.Context, key string, n int64) error {
-	return s.giveBack(ctx, key, n)
+	return s.GiveBack(ctx, key, n)
+}
+
+// Peek implements limit.KeyedPeeker.
+func (s keyedStore) Peek(ctx context.Context, key string) (limit.Result, error) {
+	return s.Look(ctx, key)
 }
 
 // Lend implements Lender.
 func (s *store) Lend(ctx context.Context, key string, n int64) (limit.Result, Decision, error) {
-	return s.take(ctx, key, n)
+	return s.take(ctx, key, n, n)
 }
 
-// charge implements charger.
-func (s *store) charge(ctx context.Context, key string, n int64) (limit.Result, error) {
-	r, _, err := s.take(ctx, key, n, Charge)
+// Look implements Form.
+func (s *store) Look(ctx context.Context, key string) (limit.Result, error) {
+	r, _, err := s.take(ctx, key, 1, 0)
 	return r, err
 }
 
-// take takes n permits, or charges them.
-func (s *store) take(ctx context.Context, key string, n int64,
+// Debit implements Form.
+func (s *store) Debit(ctx context.Context, key string, n int64) (limit.Result, error) {
+	r, _, err := s.take(ctx, key, n, n, Charge)
+	return r, err
+}
+
+// take takes n permits, charges them, or looks.
+func (s *store) take(ctx context.Context, key string, n, take int64,
 	stamp ...any) (limit.Result, Decision, error) {
-	name, d, err := s.decide(ctx, key, n, n, stamp...)
+	name, d, err := s.decide(ctx, key, n, take, stamp...)
 	if err != nil {
 		return limit.Result{}, Decision{}, err
 	}
@@ -106,17 +120,18 @@ func (s *store) take(ctx context.Context, key string, n int64,
 
 // Return implements Lender.
 func (s *store) Return(ctx context.Context, key string, n int64, d Decision) error {
-	return s.giveBack(ctx, key, n, d.Stamp)
-}
-
-// giveBack gives back n permits, with a stamp those of one grant only.
-func (s *store) giveBack(ctx context.Context, key string, n int64, stamp ...any) error {
-	_, _, err := s.decide(ctx, key, n, -n, stamp...)
+	_, _, err := s.decide(ctx, key, n, -n, d.Stamp)
 	return err
 }
 
-// decide checks the arguments of a call for n permits, and has Redis take them, or give them back
-// where take is negative. It returns at the end of ctx at the latest.
+// GiveBack implements Form.
+func (s *store) GiveBack(ctx context.Context, key string, n int64) error {
+	_, _, err := s.decide(ctx, key, n, -n)
+	return err
+}
+
+// decide checks the arguments of a call for n permits, and has Redis take them, give them back where take is
+// negative, or look where it is 0. It returns at the end of ctx at the latest.
 func (s *store) decide(ctx context.Context, key string, n, take int64,
 	stamp ...any) (name string, d Decision, err error) {
 	name = s.name
@@ -180,7 +195,9 @@ func (s *store) run(ctx context.Context, name string, n int64, stamp ...any) (De
 	if err != nil {
 		return Decision{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 	}
-	return DecisionOf(reply), nil
+	d := DecisionOf(reply)
+	d.looked(n)
+	return d, nil
 }
 
 // DecisionOf returns the Decision in the reply of a Rule.Script.

@@ -17,6 +17,7 @@ type Rule[S any] struct {
 	Numbers
 
 	// Take takes n permits, if they are there, at a time in µs of a clock that may be set back.
+	// An n of 0 only looks: the Decision is that of a refusal of one permit, with a Retry of 0 if it is there.
 	// A negative n gives back up to -n permits, as far as they are out: of the grant with this stamp,
 	// of any if it is 0. If stamp is Charge, Take takes n permits whatever is there, up to
 	// MostPermits in all. Rules that are not for a Ledger may ignore stamp.
@@ -28,7 +29,8 @@ type Rule[S any] struct {
 
 	// Script is Take in Redis. KEYS[1] has the state, ARGV[1] is n, and Args follow. The reply
 	// holds Remaining, Reset, Stamp and Retry of the Decision, without trailing zeros: each
-	// number costs Redis time. Allowed is a Stamp above 0. A stamp follows Args unless it is 0.
+	// number costs Redis time. Allowed is a Stamp above 0. A stamp follows Args unless it is 0. A
+	// script that looks writes nothing.
 	Script *redisx.Script
 	Args   []any
 }
@@ -51,6 +53,13 @@ type Decision struct {
 	// time in µs of the grant, of the beginning of its window, or at which it comes back with
 	// time. In memory it is always the last of these.
 	Stamp int64
+}
+
+// looked sets Allowed of a call that only looks.
+func (d *Decision) looked(n int64) {
+	if n == 0 {
+		d.Allowed = d.Retry == 0
+	}
 }
 
 // Charge takes the place of a Stamp where permits are taken whatever is left.

@@ -19,7 +19,7 @@ import (
 var ErrExpired = errors.New("rratelimiter: the lease has expired")
 
 // A Leases is a limit that grants a [Lease] of permits. It is safe for concurrent use. It also implements
-// limit.Releaser, for the same permits.
+// limit.Releaser and limit.Peeker, for the same permits.
 type Leases struct {
 	limit.Releaser
 	pool *pool
@@ -68,7 +68,13 @@ func (l *Leases) Release(ctx context.Context, n int64) error {
 	return l.Releaser.Release(ctx, n)
 }
 
-// A KeyedLeases has a limit for each key, like [Leases]. It also implements limit.KeyedReleaser.
+// Peek implements limit.Peeker.
+func (l *Leases) Peek(ctx context.Context) (limit.Result, error) {
+	return l.Releaser.(limit.Peeker).Peek(ctx)
+}
+
+// A KeyedLeases has a limit for each key, like [Leases]. It also implements limit.KeyedReleaser and
+// limit.KeyedPeeker.
 type KeyedLeases struct {
 	limit.KeyedReleaser
 	pool *pool
@@ -113,6 +119,11 @@ func (l *KeyedLeases) TryAcquire(ctx context.Context, key string, n int64) (*Lea
 func (l *KeyedLeases) Release(ctx context.Context, key string, n int64) error {
 	defer l.pool.lines.wake(key)
 	return l.KeyedReleaser.Release(ctx, key, n)
+}
+
+// Peek implements limit.KeyedPeeker.
+func (l *KeyedLeases) Peek(ctx context.Context, key string) (limit.Result, error) {
+	return l.KeyedReleaser.(limit.KeyedPeeker).Peek(ctx, key)
 }
 
 // fixed returns the numbers of a checked Limit.

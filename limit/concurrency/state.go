@@ -36,12 +36,13 @@ func (b bound) take(s *state, now, n, stamp int64, leased bool) (*grant, form.De
 	switch {
 	case n < 0:
 		s.give(-n, stamp)
-	case n <= b.most-s.out && s.grants < mostGrants:
+	case n == 0 && b.most > s.out && s.grants < mostGrants: // one is there
+	case n > 0 && n <= b.most-s.out && s.grants < mostGrants:
 		g = s.fresh()
 		g.ends, g.n, g.leased = now+b.lease, n, leased
 		s.append(g)
 	default:
-		d.Allowed, d.Retry = false, b.back(s, n)-now
+		d.Allowed, d.Retry = false, b.back(s, max(n, 1))-now
 	}
 	if s.grants < mostGrants {
 		d.Remaining = max(0, b.most-s.out)

@@ -1,7 +1,7 @@
 -- take.lua: takes permits for a lease, or gives back permits without a Lease.
 --
 -- KEYS[1]  parts/read.lua
--- ARGV[1]  the permits, negative if they are given back
+-- ARGV[1]  the permits, negative if they are given back, 0 to look: that only drops ended leases
 -- ARGV[2]  the most that are out at once
 -- ARGV[3]  how long a lease lasts, in us
 -- ARGV[4]  the ID, OWNER-NUMBER of a Lease, or OWNER@NUMBER of permits without one; unique
@@ -50,7 +50,7 @@ end
 
 -- back returns when n permits will be there, in us.
 local function back()
-  local need, room = n - (most - taken), leases - MANY
+  local need, room = math.max(n, 1) - (most - taken), leases - MANY
   for from = 1, math.min(leases, MANY), PART do
     local part = redis.call('ZRANGE', KEYS[1], from, from + PART - 1, 'WITHSCORES')
     for i = 1, #part, 2 do
@@ -74,7 +74,9 @@ elseif n < 0 then
   end
   give(owner, true)
   give(owner, false)
-elseif n <= most - taken and leases < MANY then
+elseif n == 0 and taken < most and leases < MANY then -- one is there
+  ends = 0
+elseif n > 0 and n <= most - taken and leases < MANY then
   redis.call('ZADD', KEYS[1], whole(now + lease), id .. ':' .. whole(n) .. ':' .. whole(lease))
   taken, leases, changed = taken + n, leases + 1, true
 else

@@ -87,7 +87,7 @@ func (c counter) take(s *state, now, n, stamp int64) form.Decision {
 	case stamp > 0 && stamp/1000 != s.end: // the window has ended
 		n = 0
 	}
-	allowed := charge || n < 0 || n <= c.rate-s.used
+	allowed := charge || n < 0 || max(n, 1) <= c.rate-s.used
 	if allowed {
 		s.used = max(0, s.used+n)
 	}

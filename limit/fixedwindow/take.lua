@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the permits taken, in 13 bytes; when the window began, in µs since 1970, in 16
 --          bytes; its length in ms; with spaces between them. It expires when the window ends
--- ARGV[1]  the permits, negative if they are given back
+-- ARGV[1]  the permits, negative if they are given back, 0 to look
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in ms
 -- ARGV[4]  when the window of the permits to give back began; none: any window. Where permits are
@@ -34,13 +34,16 @@ if charge then
   n = math.min(n, MOST - used)
 elseif ARGV[4] and tonumber(ARGV[4]) ~= began then -- the window has ended
   return {0, 0, 0}
-elseif n > 0 and n > rate - used then
-  if ttl ~= left then
+elseif n >= 0 and math.max(n, 1) > rate - used then
+  if n > 0 and ttl ~= left then
     redis.call('PEXPIRE', KEYS[1], left)
   end
   return {rate - used, left * 1000, 0, left * 1000}
 end
 local after = used + n
+if n == 0 and not charge then
+  return {rate - used, used > 0 and left * 1000 or 0}
+end
 if after <= 0 then
   redis.call('UNLINK', KEYS[1])
   return {rate, 0, 0}

@@ -30,10 +30,10 @@ func (h hole) pour(w *water, now, n, stamp int64) form.Decision {
 		flow := float64(stamp-now) * h.rate
 		due := flow / h.interval
 		more = min(0, max(more, -due))
-	case n > 0 && !charge && more > h.capacity-level:
+	case n == 0 || n > 0 && !charge && more > h.capacity-level:
 		return form.Decision{
 			Remaining: h.left(level),
-			Retry:     h.wait(w, now, level, more), Reset: h.wait(w, now, level, h.capacity),
+			Retry:     h.wait(w, now, level, max(more, 1)), Reset: h.wait(w, now, level, h.capacity),
 		}
 	}
 	level = level + more

@@ -1,7 +1,7 @@
 -- pour.lua: takes permits of a Meter, or gives them back.
 --
 -- KEYS[1]  the level and its time in µs, as in "2.5 1700000000000000"; no key is an empty bucket
--- ARGV[1]  the permits, negative if they are given back
+-- ARGV[1]  the permits, negative if they are given back, 0 to look
 -- ARGV[2]  the capacity
 -- ARGV[3]  the rate
 -- ARGV[4]  the interval, in µs
@@ -74,12 +74,12 @@ end
 if far then
   there, last = level, now
 end
-if n > 0 and not charge and n > capacity - there then
+if n == 0 or n > 0 and not charge and n > capacity - there then
   local reset = wait(there, capacity)
-  if far or redis.call('PTTL', KEYS[1]) < 0 then
+  if n > 0 and (far or redis.call('PTTL', KEYS[1]) < 0) then
     save(reset)
   end
-  return {math.floor(capacity - there), reset, 0, wait(there, n)}
+  return {math.floor(capacity - there), reset, 0, wait(there, math.max(n, 1))}
 end
 level, last = math.max(0, there + n), now
 if charge then

@@ -110,7 +110,10 @@ func (p pacer) take(l *line, now, n, _ int64) form.Decision {
 		l.owed, l.last = owed, now
 	}
 	wait := int64(math.Ceil(owed))
-	if n > 0 && owed > p.longest {
+	switch {
+	case n == 0 && wait == 0:
+		return form.Decision{Remaining: int64(p.rate)}
+	case n == 0 || n > 0 && owed > p.longest:
 		return form.Decision{Retry: wait, Reset: wait}
 	}
 	d := form.Decision{Allowed: true, Retry: wait}

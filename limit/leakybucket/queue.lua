@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the owed time, when it was owed, and the turn of the last waiting caller, in µs, as in
 --          "2.5 1700000000000000 0"; no key owes nothing
--- ARGV[1]  the permits, negative if they are given back
+-- ARGV[1]  the permits, negative if they are given back, 0 to look
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in µs
 -- ARGV[4]  the most time that may be owed, in µs
@@ -58,7 +58,9 @@ local function save()
   redis.call('SET', KEYS[1], text, 'PX', math.floor(owed / 1000) + 1)
 end
 
-if n > 0 and owed > longest then
+if n == 0 then
+  return {wait == 0 and rate or 0, wait, 0, wait}
+elseif n > 0 and owed > longest then
   if far or redis.call('PTTL', KEYS[1]) < 0 then
     save()
   end

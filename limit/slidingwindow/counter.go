@@ -117,7 +117,7 @@ func (c counter) take(s *counts, now, n, stamp int64) form.Decision {
 	if charge {
 		n = min(n, form.MostPermits-used)
 	}
-	d := form.Decision{Allowed: charge || n <= c.rate-used}
+	d := form.Decision{Allowed: charge || max(n, 1) <= c.rate-used}
 	switch {
 	case n < 0 && stamp > 0:
 		last = c.withdraw(s, -n, newest-(stamp/c.width-c.parts-1), offset)
@@ -133,7 +133,7 @@ func (c counter) take(s *counts, now, n, stamp int64) form.Decision {
 		s.of[0] += n
 		s.full += n
 	default:
-		d.Retry = c.retry(s, n) - offset
+		d.Retry = c.retry(s, max(n, 1)) - offset
 	}
 	d.Remaining = c.rate - s.full - last
 	for age, permits := range s.of {

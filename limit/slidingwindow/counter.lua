@@ -3,7 +3,7 @@
 -- KEYS[1]  numbers as a text: the width of a part of time, in us; the number of the newest
 --          part, which begins at that multiple of the width; its permits, and those of each
 --          earlier part. It expires when all permits are back
--- ARGV[1]  the permits, negative if they are given back
+-- ARGV[1]  the permits, negative if they are given back, 0 to look
 -- ARGV[2]  the rate
 -- ARGV[3]  the width of a part, in us
 -- ARGV[4]  the parts of the interval; it covers some of one more
@@ -86,7 +86,7 @@ end
 
 local stamp = tonumber(ARGV[5])
 local taken, retry, reset = now, 0, 0
-local charge = n > 0 and stamp
+local charge, look = n > 0 and stamp, n == 0
 if charge then
   n = math.min(n, MOST - used)
 end
@@ -112,10 +112,10 @@ elseif n < 0 then
     last = math.max(0, last - rest)
     counts[parts] = math.floor(last / weight(offset))
   end
-elseif charge or n <= rate - used then
+elseif charge or math.max(n, 1) <= rate - used then
   counts[0], full = (counts[0] or 0) + n, full + n
 else
-  taken = 0
+  taken, n = 0, math.max(n, 1)
   local rest = full
   for ended = 0, parts do
     local oldest = counts[parts - ended] or 0
@@ -142,6 +142,9 @@ end
 -- back when the key expires.
 local turned = not longer and numbers[1] == width and numbers[2] ~= newest
 local write, life = taken > 0 or unknown or later or turned, math.ceil(reset / 1000) + 1
+if look then
+  write, taken = false, 0
+end
 if ttl > 0 and (longer or not write) then
   retry, reset, life = math.min(retry, ttl * 1000), math.min(reset, ttl * 1000), ttl
 end

@@ -84,17 +84,17 @@ func (l log) take(s *records, now, n, stamp int64) form.Decision {
 	if charge {
 		n = min(n, form.MostPermits-used)
 	}
-	d := form.Decision{Allowed: charge || n <= l.rate-used}
+	d := form.Decision{Allowed: charge || max(n, 1) <= l.rate-used}
 	switch {
 	case n < 0 && stamp > 0:
 		s.withdraw(stamp-l.interval, -n, l.slice)
 	case n < 0:
 		s.giveBack(min(-n, used))
-	case n == 0: // charged in vain
+	case n == 0 && d.Allowed: // charged in vain, or a look
 	case d.Allowed:
 		s.add(now, n, l.slice)
 	default:
-		d.Retry = s.record(s.reach(used+n-l.rate)).at + l.interval - now
+		d.Retry = s.record(s.reach(used+max(n, 1)-l.rate)).at + l.interval - now
 	}
 	if s.count > 0 {
 		d.Reset = s.record(s.count-1).at + l.interval - now

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the records, a sorted set by time, in us. A member is "SUM:PERMITS": the sum of the
 --          permits of all earlier records, and its own permits
--- ARGV[1]  the permits, negative if they are given back
+-- ARGV[1]  the permits, negative if they are given back, 0 to look
 -- ARGV[2]  the rate
 -- ARGV[3]  the interval, in us
 -- ARGV[4]  the slice of time whose grants are one record, in us
@@ -17,6 +17,7 @@ local MANY = 30000 -- records; a set has fewer
 local BESIDE = 1000 -- records on one side of a changed record
 
 local n, rate, interval, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local look = n == 0
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local ended = string.format('%.0f', now - interval) -- records up to then have ended
@@ -61,12 +62,16 @@ local many = redis.call('ZCARD', KEYS[1]) > MANY
 if many or since and since > now - interval then
   local known = sum and base and not many
   used = known and (sum + permits - base) % ROUND
-  if not used or used < permits then -- unreadable data count as the rate, taken now
+  if look and (not used or used < permits) then
+    return {0, interval, 0, interval}
+  elseif not used or used < permits then -- unreadable data count as the rate, taken now
     redis.call('UNLINK', KEYS[1])
     ttl, longer = -1, false
     at, base, sum, permits, used, old = now, 0, 0, rate, rate, 0
     member = string.format('0:%.0f', rate)
     redis.call('ZADD', KEYS[1], string.format('%.0f', now), member)
+  elseif look then
+    at = math.min(at, now)
   elseif at > now then -- later records become one record of now
     local rank = redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', now))
     local again, start, _, same = record(rank)
@@ -194,15 +199,16 @@ elseif n > 0 and (charge or n <= rate - used) then
     redis.call('ZREM', KEYS[1], member)
   end
   at, used = now, used + n
-elseif n > 0 then
-  taken, retry = 0, math.ceil(record(reach(used + n - rate)) + interval - now)
+elseif n > 0 or look and used >= rate then
+  local first = record(reach(used + math.max(n, 1) - rate))
+  taken, retry = 0, math.ceil(math.min(first, now) + interval - now)
 end
-if old > 0 and not longer then
+if old > 0 and not longer and not look then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ended)
 end
 if used > 0 then
   reset = math.ceil(at + interval - now)
-  if ttl < reset / 1000 then -- or there is none
+  if ttl < reset / 1000 and not look then -- or there is none
     redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil(reset / 1000) + 1))
   end
 end

@@ -39,7 +39,7 @@ func (b *bucket) take(s *state, now, n, stamp int64) form.Decision {
 		due := float64(stamp-now) / 1e6 * b.perSecond
 		taken = min(0, max(taken, -due))
 	}
-	if rest := tokens - taken; charge || b.enough(rest) || n < 0 {
+	if rest := tokens - taken; n != 0 && (charge || b.enough(rest) || n < 0) {
 		*s = state{max(b.lowest, min(rest, b.capacity)), now, true}
 		d := form.Decision{
 			Allowed: true, Remaining: b.whole(s.tokens),
@@ -52,7 +52,7 @@ func (b *bucket) take(s *state, now, n, stamp int64) form.Decision {
 	}
 	return form.Decision{
 		Remaining: b.whole(tokens),
-		Retry:     b.wait(taken - tokens), Reset: b.wait(b.capacity - tokens),
+		Retry:     b.wait(max(taken, 1) - tokens), Reset: b.wait(b.capacity - tokens),
 	}
 }
 

@@ -84,10 +84,10 @@ func (s Smooth) rule() (form.Rule[ticket], error) {
 	}, nil
 }
 
-// A SmoothLimiter is the limiter of a Smooth. It implements limit.Limiter.
+// A SmoothLimiter is the limiter of a Smooth. It implements limit.Peeker.
 type SmoothLimiter struct {
 	smooth
-	allows limit.Limiter
+	allows limit.Peeker
 }
 
 // Allow takes n permits if nothing is owed. Result.Limit is Rate, at least 1. Result.Remaining equals it
@@ -95,6 +95,9 @@ type SmoothLimiter struct {
 func (l *SmoothLimiter) Allow(ctx context.Context, n int64) (limit.Result, error) {
 	return l.allows.Allow(ctx, n)
 }
+
+// Peek implements limit.Peeker.
+func (l *SmoothLimiter) Peek(ctx context.Context) (limit.Result, error) { return l.allows.Peek(ctx) }
 
 // Acquire takes n permits, 1 to Rate, and returns how long it waited for the permits of earlier callers.
 // For more than Rate the error is limit.ErrPermitsExceedRate: take them in parts. If ctx ends first,
@@ -112,15 +115,20 @@ func (l *SmoothLimiter) TryAcquire(ctx context.Context, n int64, timeout time.Du
 	return ok, err
 }
 
-// A SmoothKeyed has a limiter of a Smooth for each key. It implements limit.Keyed.
+// A SmoothKeyed has a limiter of a Smooth for each key. It implements limit.KeyedPeeker.
 type SmoothKeyed struct {
 	smooth
-	allows limit.Keyed
+	allows limit.KeyedPeeker
 }
 
 // Allow is Allow of a SmoothLimiter, for the limit of key.
 func (l *SmoothKeyed) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
 	return l.allows.Allow(ctx, key, n)
+}
+
+// Peek implements limit.KeyedPeeker.
+func (l *SmoothKeyed) Peek(ctx context.Context, key string) (limit.Result, error) {
+	return l.allows.Peek(ctx, key)
 }
 
 // Acquire is Acquire of a SmoothLimiter, for the limit of key.
@@ -175,6 +183,6 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 }
 
 var (
-	_ limit.Limiter = (*SmoothLimiter)(nil)
-	_ limit.Keyed   = (*SmoothKeyed)(nil)
+	_ limit.Peeker      = (*SmoothLimiter)(nil)
+	_ limit.KeyedPeeker = (*SmoothKeyed)(nil)
 )

@@ -65,6 +65,13 @@ func TestTheNextCallerPays(t *testing.T) {
 		l := smooth(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second})
 		acquired(t, l, 10, 0, time.Second)
 		acquired(t, l, 1, time.Second, 100*time.Millisecond, 100*time.Millisecond)
+		for range 2 { // a look takes nothing
+			if r := redistest.Must(l.Peek(t.Context()))(t); r.Allowed || r.RetryAfter != 100*time.Millisecond {
+				t.Errorf("Peek: %+v, want a permit after 100 ms", r)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		acquired(t, l, 1, 0)
 	})
 }
 

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the tokens, below 0 if they are a debt, and their time in µs, as in "2.5 1700000000000000"; no
 --          key is a full bucket
--- ARGV[1]  the permits, negative if they are given back
+-- ARGV[1]  the permits, negative if they are given back, 0 to look
 -- ARGV[2]  the capacity
 -- ARGV[3]  the tokens that come in a second, which may be a fraction
 -- ARGV[4]  when the permits to give back come back with time, in µs since 1970; none: never. Where
@@ -76,12 +76,12 @@ local far = now < last and not enough(there + capacity - debt)
 if far then -- the clock was set far back: start over, empty
   there, tokens, last = debt, debt, now
 end
-if n > 0 and not charge and not enough(there - n) then
+if n == 0 or n > 0 and not charge and not enough(there - n) then
   local reset = wait(capacity - there)
-  if far or redis.call('PTTL', KEYS[1]) < 0 then
+  if n > 0 and (far or redis.call('PTTL', KEYS[1]) < 0) then
     save(reset)
   end
-  return {whole(there), reset, 0, wait(n - there)}
+  return {whole(there), reset, 0, wait(math.max(n, 1) - there)}
 end
 local lowest = -math.min(MOST_PERMITS - capacity, MOST_SECONDS * per_second)
 tokens, last = math.max(lowest, math.min(there - n, capacity)), now

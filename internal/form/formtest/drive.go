@@ -95,7 +95,8 @@ const (
 	charges  = 8
 	reserves = 9
 	settles  = 10
-	kinds    = 11
+	looks    = 11
+	kinds    = 12
 )
 
 // A pending is a reservation in memory, the same one on Redis, and its place in the grants.
@@ -126,6 +127,8 @@ func (d *drive) step(kind byte, by int64) {
 	case sets:
 		d.setClock(8*part, by%2 == 0)
 		return
+	case looks:
+		d.look()
 	case charges, reserves, settles:
 		d.settles(kind%kinds, some, by)
 	}
@@ -173,6 +176,29 @@ func (d *drive) allow(n int64) {
 	}
 }
 
+// look expects that a look has the numbers of the last call, and foretells the next one.
+func (d *drive) look() {
+	d.allow(1)
+	called := d.last
+	seen := d.peek()
+	if called.Allowed {
+		called.Allowed, called.RetryAfter = seen.Allowed, seen.RetryAfter
+	}
+	d.allow(1)
+	if text(called) != text(seen) || d.last.Allowed != seen.Allowed {
+		d.t.Errorf("a call, a look and a call:\n%s\n%s\n%s", text(called), text(seen), text(d.last))
+	}
+}
+
+// peek looks in memory and on Redis.
+func (d *drive) peek() limit.Result {
+	d.last = peek(d.t, d.memory)
+	if d.shared != nil {
+		d.same(0, peek(d.t, d.shared))
+	}
+	return d.last
+}
+
 // settles charges a Ledger, or reserves n permits, or settles one of the reservations.
 func (d *drive) settles(kind byte, n, by int64) {
 	ctx := d.t.Context()
@@ -217,11 +243,16 @@ func (d *drive) settles(kind byte, n, by int64) {
 func (d *drive) same(n int64, other limit.Result) {
 	d.called = d.now()
 	other.Name = d.last.Name
-	type numbers limit.Result // without its String, which leaves some out
-	if want, got := fmt.Sprintf("%+v", numbers(d.last)), fmt.Sprintf("%+v", numbers(other)); want != got {
+	if want, got := text(d.last), text(other); want != got {
 		d.t.Errorf("at %v, clock %v ahead: a call for %d:\nin memory %s\non Redis  %s\n%s",
 			d.real, d.off, n, want, got, d.mini.Dump())
 	}
+}
+
+// text returns all numbers of a Result: its String leaves some out.
+func text(r limit.Result) string {
+	type numbers limit.Result
+	return fmt.Sprintf("%+v", numbers(r))
 }
 
 // checkWindows expects that no window of real time has more than the bound.

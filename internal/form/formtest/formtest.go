@@ -91,6 +91,7 @@ func Run(t *testing.T, s Suite) {
 	t.Run("the highest rate", s.fastest)
 	t.Run("Release", s.released)
 	t.Run("Return", s.returned)
+	t.Run("Peek", s.looked)
 	if l, err := s.New(1, time.Hour).InMemory(); err == nil {
 		if _, ok := l.(limit.Ledger); ok {
 			t.Run("Ledger", s.ledgers)

@@ -24,7 +24,7 @@ func (s Suite) onRedis(t *testing.T) {
 	far := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute, MaxRetries: 2})
 	t.Cleanup(func() { _ = far.Close() })
 	b := bench{s, server, proxy, far}
-	t.Run("a call is one round trip", b.trips)
+	t.Run("a call is one round trip, and a look writes nothing", b.trips)
 	t.Run("permits of a caller that left go back", b.late)
 	t.Run("a lost reply is an error, and takes its permits once", b.lost)
 	if _, ok := redistest.Must(s.New(1, time.Hour).OnRedis(far, "name"))(t).(limit.Ledger); ok {
@@ -54,12 +54,24 @@ func (b bench) both(t *testing.T) (far, near limit.Releaser) {
 func (b bench) trips(t *testing.T) {
 	rdb := b.server.Client(t)
 	trips := redistest.RoundTrips(rdb)
-	l := redistest.Must(b.New(10, time.Hour).OnRedis(rdb, redistest.Name(t)))(t)
+	name := redistest.Name(t)
+	l := redistest.Must(b.New(10, time.Hour).OnRedis(rdb, name))(t)
 	_, _ = l.Allow(t.Context(), 1) // the script may have to be loaded
-	before := trips.Load()
-	redistest.Must(l.Allow(t.Context(), 1))(t)
-	if n := trips.Load() - before; n != 1 {
-		t.Errorf("%d round trips", n)
+	for name, call := range map[string]func(){
+		"Allow": func() { redistest.Must(l.Allow(t.Context(), 1))(t) },
+		"Peek":  func() { peek(t, l) },
+	} {
+		before := trips.Load()
+		if call(); trips.Load()-before != 1 {
+			t.Errorf("%s takes %d round trips", name, trips.Load()-before)
+		}
+	}
+	rdb = b.server.Admin()
+	key := rdb.Keys(t.Context(), "{"+name+"}*").Val()[0]
+	before := rdb.Dump(t.Context(), key).Val()
+	peek(t, l)
+	if after := rdb.Dump(t.Context(), key).Val(); after != before {
+		t.Errorf("a look has changed %q to %q", before, after)
 	}
 }
 

@@ -40,9 +40,49 @@ func releasesOnce(t *testing.T, l limit.Releaser) {
 	has(1, false)
 }
 
+// looked checks Peek of each form.
+func (s Suite) looked(t *testing.T) {
+	t.Parallel()
+	s.each(t, func(t *testing.T, l any) {
+		if r := peek(t, l); !r.Allowed || r.Remaining != 10 || r.ResetAfter != 0 {
+			t.Errorf("an unused limiter shows %+v", r)
+		}
+		Borrow(t, l).Take(10, true)
+		for range 10 {
+			if r := peek(t, l); r.Allowed || r.Remaining != 0 || r.RetryAfter == 0 {
+				t.Errorf("with none left: %+v", r)
+			}
+		}
+		time.Sleep(peek(t, l).RetryAfter)
+		if r := peek(t, l); !r.Allowed || r.Remaining == 0 {
+			t.Errorf("after RetryAfter: %+v", r)
+		}
+		Borrow(t, l).Take(1, true)
+	})
+}
+
+// peek calls Peek of a form.
+func peek(t *testing.T, l any) limit.Result {
+	t.Helper()
+	switch l := l.(type) {
+	case limit.Peeker:
+		return redistest.Must(l.Peek(t.Context()))(t)
+	case limit.KeyedPeeker:
+		return redistest.Must(l.Peek(t.Context(), "key"))(t)
+	}
+	t.Fatalf("%T is no Peeker", l)
+	return limit.Result{}
+}
+
 // returned checks Lend and Return of each form.
 func (s Suite) returned(t *testing.T) {
 	t.Parallel()
+	s.each(t, func(t *testing.T, l any) { s.returnsOnce(Borrow(t, l)) })
+}
+
+// each runs a check of each form of a limiter of 10 in an hour, in a bubble.
+func (s Suite) each(t *testing.T, check func(t *testing.T, l any)) {
+	t.Helper()
 	a := s.New(10, time.Hour)
 	for name, of := range map[string]func(rdb redis.UniversalClient) (any, error){
 		"InMemory":      func(redis.UniversalClient) (any, error) { return a.InMemory() },
@@ -51,9 +91,7 @@ func (s Suite) returned(t *testing.T) {
 		"OnRedisKeyed":  func(rdb redis.UniversalClient) (any, error) { return a.OnRedisKeyed(rdb, "name") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s.returnsOnce(Borrow(t, redistest.Must(of(NewMini(t).Client))(t)))
-			})
+			synctest.Test(t, func(t *testing.T) { check(t, redistest.Must(of(NewMini(t).Client))(t)) })
 		})
 	}
 }
