@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type counter interface {
 
 	// Peek returns the numbers, and takes nothing.
 	Peek(ctx context.Context) (limit.Result, error)
-	// TryReserve is Allow for permits that may be given back.
+	// TryReserve is Allow for permits that may be given back. The Reservation may be nil.
 	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
 	// Charge takes what was spent, whatever is left.
 	Charge(ctx context.Context, n int64) (limit.Result, error)
@@ -33,7 +34,42 @@ type counter interface {
 	Release(ctx context.Context, n int64) error
 }
 
-var _ counter = (*rratelimiter.RateLimiter)(nil)
+// An exactly is the counter of a limiter whose acquires fall back by themselves. Its other calls end with the
+// budget.
+type exactly struct {
+	*rratelimiter.RateLimiter
+	budget time.Duration
+}
+
+// Peek implements counter.
+func (c exactly) Peek(ctx context.Context) (limit.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.budget)
+	defer cancel()
+	return c.RateLimiter.Peek(ctx)
+}
+
+// TryReserve implements counter. What a fallback has granted is given back by Release.
+func (c exactly) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
+	made, r, err := c.RateLimiter.TryReserve(ctx, n)
+	if r.Degraded {
+		made = nil
+	}
+	return made, r, err
+}
+
+// Charge implements counter.
+func (c exactly) Charge(ctx context.Context, n int64) (limit.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.budget)
+	defer cancel()
+	return c.RateLimiter.Charge(ctx, n)
+}
+
+// Release implements counter.
+func (c exactly) Release(ctx context.Context, n int64) error {
+	ctx, cancel := context.WithTimeout(ctx, c.budget)
+	defer cancel()
+	return c.RateLimiter.Release(ctx, n)
+}
 
 // openers makes the limiters of a Config.
 type openers struct {
@@ -77,10 +113,10 @@ func (o *openers) open(r *rule) (func(key string) counter, error) {
 		// A rate that Java has set stays: the service shares the limit, it does not own it.
 		l := o.client.RateLimiter(r.limiter).
 			WithRate(r.rate, r.interval, rratelimiter.WithKeepRate()).WithFallback(fallback)
-		return func(string) counter { return l }, l.Validate()
+		return func(string) counter { return exactly{l, o.budget} }, l.Validate()
 	}
 	keyed := o.client.Keyed(o.name(r.domain), r.rate, r.interval).WithFallback(fallback)
-	return func(key string) counter { return keyed.RateLimiter(key) }, keyed.Validate()
+	return func(key string) counter { return exactly{keyed.RateLimiter(key), o.budget} }, keyed.Validate()
 }
 
 // name returns the name of the limiters of a domain. With all_or_none they share a slot of a cluster,
@@ -122,124 +158,103 @@ func (o *openers) openOther(r *rule) (func(key string) counter, error) {
 func openAs[L limit.Releaser, K limit.KeyedReleaser](
 	o *openers, r *rule, algorithm maker[L, K],
 ) (func(key string) counter, error) {
-	local, err := algorithm.InMemoryKeyed()
+	common := other{budget: o.budget, most: r.most(), failures: &o.failures}
+	if r.fallback == fallbackLocal {
+		local, err := algorithm.InMemoryKeyed()
+		if err != nil {
+			return nil, err
+		}
+		common.local = any(local).(form.Form)
+	}
+	var shared any
+	var err error
+	if r.limiter != "" {
+		common.key = "all"
+		shared, err = algorithm.OnRedis(o.redis, r.limiter)
+	} else {
+		shared, err = algorithm.OnRedisKeyed(o.redis, o.name(r.domain))
+	}
 	if err != nil {
 		return nil, err
 	}
-	if r.fallback != fallbackLocal {
-		local = *new(K)
-	}
-	common := other{local: local, budget: o.budget, most: r.most(), failures: &o.failures}
-	if r.limiter != "" {
-		common.key = "all"
-		common.limiter, err = algorithm.OnRedis(o.redis, r.limiter)
-		return func(string) counter { return &common }, err
-	}
-	common.keyed, err = algorithm.OnRedisKeyed(o.redis, o.name(r.domain))
+	common.shared = shared.(form.Form)
 	return func(key string) counter {
 		c := common
-		c.key = key
+		c.key = cmp.Or(c.key, key)
 		return &c
-	}, err
+	}, nil
 }
 
-// An other is a counter of an algorithm of package limit, with or without keys.
+// An other is a counter of an algorithm of package limit.
 type other struct {
-	keyed   limit.KeyedReleaser
-	key     string
-	limiter limit.Releaser      // instead of keyed
-	local   limit.KeyedReleaser // decides when Redis has failed; nil for none
-	budget  time.Duration
-	most    int64 // permits at once
+	shared form.Form
+	local  form.Form // decides when Redis has failed; nil for none
+	key    string    // of local, and of shared if it has keys
+	budget time.Duration
+	most   int64 // permits at once
 
 	failures *failures
 }
 
+// ask makes a call of Redis, or if that has failed, of this process. ctx is that of the request: a decision
+// of this process comes when the budget is spent.
+func (c *other) ask(
+	ctx context.Context, call func(context.Context, form.Form) (limit.Result, error),
+) (limit.Result, error) {
+	within, cancel := context.WithTimeout(ctx, c.budget)
+	defer cancel()
+	r, err := call(within, c.shared)
+	if c.local != nil && ctx.Err() == nil && failed(err) {
+		c.failures.add(err)
+		r, err = call(ctx, c.local)
+		r.Degraded = true
+	}
+	return r, err
+}
+
 // Allow takes n permits if they are there.
 func (c *other) Allow(ctx context.Context, n int64) (limit.Result, error) {
-	within, cancel := context.WithTimeout(ctx, c.budget)
-	defer cancel()
-	var r limit.Result
-	var err error
-	if c.limiter != nil {
-		r, err = c.limiter.Allow(within, n)
-	} else {
-		r, err = c.keyed.Allow(within, c.key, n)
-	}
-	if c.local != nil && ctx.Err() == nil && failed(err) {
-		c.failures.add(err)
-		r, err = c.local.Allow(ctx, c.key, n)
-		r.Degraded = true
-	}
-	return r, err
+	return c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
+		r, _, err := f.Lend(ctx, c.key, n)
+		return r, err
+	})
 }
 
-// Peek reserves a permit and gives it back: algorithms other than Redisson's have no call that only
-// looks. A concurrent caller may be refused meanwhile.
+// Peek takes nothing.
 func (c *other) Peek(ctx context.Context) (limit.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.budget)
-	defer cancel()
-	reservation, r, err := c.TryReserve(ctx, 1)
-	if err == nil && r.Allowed {
-		r.Remaining = min(r.Remaining+1, r.Limit)
-		err = reservation.Cancel(ctx)
-	}
-	return r, err
+	return c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
+		return f.Look(ctx, c.key)
+	})
 }
 
-// TryReserve reserves n permits. Package concurrency has no reservations: exactly the permits taken are
-// given back, because the oldest permits may be those of a dead caller, whose lease must end.
+// TryReserve reserves n permits, of which a settlement gives some back.
 func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
-	within, cancel := context.WithTimeout(ctx, c.budget)
-	defer cancel()
-	if reserver, ok := c.limiter.(limit.Reserver); ok {
-		return reserver.TryReserve(within, n)
-	}
-	if reserver, ok := c.keyed.(limit.KeyedReserver); ok {
-		return reserver.TryReserve(within, c.key, n)
-	}
-	lender, ok := c.keyed.(form.Lender)
-	if c.limiter != nil {
-		lender, ok = c.limiter.(form.Lender)
-	}
-	if !ok {
-		return nil, limit.Result{}, fmt.Errorf("rls: %T cannot reserve", lender)
-	}
-	r, d, err := lender.Lend(within, c.key, n)
-	back := func(ctx context.Context, used []int64) error { return lender.Return(ctx, c.key, n-used[0], d) }
-	if c.local != nil && ctx.Err() == nil && failed(err) {
-		c.failures.add(err)
-		r, err = c.local.Allow(ctx, c.key, n)
-		r.Degraded = true
-		back = func(ctx context.Context, used []int64) error {
-			return c.local.Release(ctx, c.key, n-used[0])
+	var made *limit.Reservation
+	r, err := c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
+		r, d, err := f.Lend(ctx, c.key, n)
+		if r.Allowed {
+			made = limit.NewReservation(nil, func(ctx context.Context, used []int64) error {
+				return f.Return(ctx, c.key, n-used[0], d)
+			})
 		}
-	}
-	return limit.NewReservation(nil, back), r, err
+		return r, err
+	})
+	return made, r, err
 }
 
-// Charge takes n permits, whatever is left. If the algorithm has no debts, it takes what is there.
+// Charge takes n permits, whatever is left.
 func (c *other) Charge(ctx context.Context, n int64) (limit.Result, error) {
-	within, cancel := context.WithTimeout(ctx, c.budget)
-	defer cancel()
-	if charger, ok := c.limiter.(limit.Charger); ok {
-		return charger.Charge(within, n)
-	}
-	if charger, ok := c.keyed.(limit.KeyedCharger); ok {
-		return charger.Charge(within, c.key, n)
-	}
-	return c.Allow(ctx, n)
+	return c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
+		return f.Debit(ctx, c.key, n)
+	})
 }
 
 // Release gives back n permits, or as many as may be out.
 func (c *other) Release(ctx context.Context, n int64) error {
-	n = min(n, c.most)
-	ctx, cancel := context.WithTimeout(ctx, c.budget)
-	defer cancel()
-	if c.limiter != nil {
-		return c.limiter.Release(ctx, n)
-	}
-	return c.keyed.Release(ctx, c.key, n)
+	_, err := c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
+		return limit.Result{}, f.GiveBack(ctx, c.key, min(n, c.most))
+	})
+	return err
 }
 
 // failed reports whether Redis or its absence, rather than the call, caused an error.

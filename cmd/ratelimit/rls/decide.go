@@ -13,6 +13,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -104,36 +105,55 @@ func (s *Service) match(d *domain, in *pb.RateLimitRequest, items []item) error 
 	return nil
 }
 
-// ask asks the limiters: of a domain with all_or_none in one call, otherwise each separately and
-// concurrently.
+// ask asks the limiters, each separately and concurrently. Those of a domain with all_or_none decide together,
+// unless another one has refused: then they only look.
 func (s *Service) ask(ctx context.Context, d *domain, items []item) {
 	var each, together []*item
 	for i := range items {
 		it := &items[i]
 		switch {
 		case it.rule == nil:
-		case d.allOrNone && it.joins():
+		case d.allOrNone && s.joins(it):
 			together = append(together, it)
 		default:
 			each = append(each, it)
 		}
 	}
+	s.askEach(ctx, each, s.askOne)
+	refuses := func(it *item) bool { return it.over && !it.rule.shadow && !s.quota(it) }
+	switch {
+	case slices.ContainsFunc(each, refuses):
+		s.askEach(ctx, together, s.look)
+	case len(together) > 0:
+		s.askTogether(ctx, together)
+	}
+}
+
+// askEach calls f for each item, concurrently.
+func (*Service) askEach(ctx context.Context, items []*item, f func(context.Context, *item)) {
 	var group sync.WaitGroup
-	if len(together) > 0 {
-		group.Go(func() { s.askTogether(ctx, together) })
+	for _, it := range items[:max(len(items)-1, 0)] {
+		group.Go(func() { f(ctx, it) })
 	}
-	for _, it := range each[:max(len(each)-1, 0)] {
-		group.Go(func() { s.askOne(ctx, it) })
-	}
-	if len(each) > 0 {
-		s.askOne(ctx, each[len(each)-1])
+	if len(items) > 0 {
+		f(ctx, items[len(items)-1])
 	}
 	group.Wait()
 }
 
-// joins reports whether an item is decided with others: it asks for permits, and can be refused.
-func (it *item) joins() bool {
-	return !it.negative && it.hits > 0 && it.rule.open != nil && !it.rule.shadow && !it.charges()
+// joins reports whether an item is decided with others: it asks for permits, and can refuse the request.
+func (s *Service) joins(it *item) bool {
+	return !it.negative && it.hits > 0 && it.rule.open != nil && !it.rule.shadow && !s.quota(it) && !it.charges()
+}
+
+// quota reports whether an item refuses the request only together with others.
+func (s *Service) quota(it *item) bool { return it.rule != nil && (s.options.Quota || it.rule.quota) }
+
+// look finds whether the hits of an item would be refused.
+func (s *Service) look(ctx context.Context, it *item) {
+	it.result, it.err = it.rule.open(it.key).Peek(ctx)
+	it.over = it.err == nil && it.result.Remaining < it.hits
+	it.fallBack(ctx, &s.openers.failures)
 }
 
 // charges reports whether the hits are taken whatever is left. A descriptor with its own hits reports a
@@ -149,38 +169,32 @@ func (s *Service) askOne(ctx context.Context, it *item) {
 	c := it.rule.open(it.key)
 	switch {
 	case it.hits == 0:
-		within, cancel := context.WithTimeout(ctx, s.options.Budget)
-		defer cancel()
-		it.result, it.err = c.Peek(within)
+		it.result, it.err = c.Peek(ctx)
 		it.over = it.err == nil && !it.result.Allowed
 	case it.negative:
 		it.giveBack(ctx, c, &s.lent, s.options.Budget)
 	case it.explicit:
-		it.spend(ctx, c, &s.lent, s.options.Budget)
+		it.spend(ctx, c, &s.lent)
 	default:
 		it.result, it.err = c.Allow(ctx, it.hits)
 		it.over = it.err == nil && !it.result.Allowed
 	}
 	if errors.Is(it.err, limit.ErrPermitsExceedRate) {
-		it.tooMany(ctx, c, s.options.Budget)
+		it.tooMany(ctx, c)
 	}
 	it.fallBack(ctx, &s.openers.failures)
 }
 
 // spend takes hits that may be given back. If they are to be charged, it takes them whatever is left.
-func (it *item) spend(ctx context.Context, c counter, lent *lent, budget time.Duration) {
-	within, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
+func (it *item) spend(ctx context.Context, c counter, lent *lent) {
 	var r *limit.Reservation
-	r, it.result, it.err = c.TryReserve(within, it.hits)
-	refused := it.err == nil && !it.result.Allowed || errors.Is(it.err, limit.ErrPermitsExceedRate)
-	if refused && it.charges() {
-		it.result, it.err = c.Charge(within, it.hits)
-		it.over = it.err == nil && it.result.Debt > 0
-		return
-	}
-	it.over = it.err == nil && refused
-	if it.err == nil && !refused {
+	r, it.result, it.err = c.TryReserve(ctx, it.hits)
+	it.over = it.err == nil && !it.result.Allowed || errors.Is(it.err, limit.ErrPermitsExceedRate)
+	switch {
+	case it.over && it.charges():
+		it.result, it.err = c.Charge(ctx, it.hits)
+		it.over = it.err != nil || it.result.Debt > 0
+	case r != nil:
 		lent.add(it.counter(), it.hits, r)
 	}
 }
@@ -200,9 +214,8 @@ func (it *item) fallBack(ctx context.Context, f *failures) {
 	}
 	f.add(it.err)
 	it.err = nil
-	// A local limit refuses more hits than it can ever have.
-	refused := it.rule.fallback == fallbackDeny || it.rule.fallback == fallbackLocal && it.over
-	it.over = refused && !it.negative && !it.charges()
+	// Without Redis a local limit still refuses what its share, or more than it can ever have, does not cover.
+	it.over = !it.negative && (it.rule.fallback == fallbackDeny || it.rule.fallback == fallbackLocal && it.over)
 	it.result = limit.Result{
 		Allowed: !it.over, Limit: it.rule.rate, Interval: it.rule.interval, Degraded: true,
 	}
@@ -215,7 +228,7 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 	places := make([]int, len(items))
 	tooMany := false
 	for i, it := range items {
-		l, ok := it.rule.open(it.key).(*rratelimiter.RateLimiter)
+		l, ok := it.rule.open(it.key).(exactly)
 		if !ok {
 			continue // Parse refuses other algorithms beside all_or_none
 		}
@@ -223,33 +236,81 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 		places[i] = slices.IndexFunc(limiters, named)
 		if places[i] < 0 {
 			places[i] = len(limiters)
-			limiters, amounts = append(limiters, l), append(amounts, 0)
+			limiters, amounts = append(limiters, l.RateLimiter), append(amounts, 0)
 		}
-		amounts[places[i]] += it.hits
+		amounts[places[i]] = min(amounts[places[i]]+it.hits, form.MostPermits)
 		tooMany = tooMany || it.rule.limiter == "" && amounts[places[i]] > it.rule.rate
 	}
-	var r limit.Result
+	var each []limit.Result
 	err := limit.ErrPermitsExceedRate
 	if !tooMany {
-		r, err = s.openers.client.All(limiters...).Amounts(amounts...).Allow(ctx, 1)
+		each, err = s.takeAll(ctx, limiters, amounts)
 	}
 	within, cancel := context.WithTimeout(ctx, s.options.Budget) // of all looks together
 	defer cancel()
 	for i, it := range items {
 		switch {
 		case errors.Is(err, limit.ErrPermitsExceedRate):
-			it.tooMany(within, limiters[places[i]], s.options.Budget)
+			it.tooMany(within, it.rule.open(it.key))
 			it.over = amounts[places[i]] > cmp.Or(it.result.Limit, it.rule.rate)
 		case err != nil:
 			it.err = err
-		case r.Each == nil:
-			it.result, it.over = r, !r.Allowed
 		default:
-			it.result = r.Each[places[i]]
+			it.result = each[places[i]]
 			it.over = !it.result.Allowed
 		}
 		it.fallBack(ctx, &s.openers.failures)
 	}
+}
+
+// mostTogether is the most limiters of a Group.
+const mostTogether = 8
+
+// takeAll takes permits from all limiters, or from none, and returns the Result of each. More limiters than a
+// Group has are reserved by several Groups at once, which give back what they got unless all have granted.
+func (s *Service) takeAll(
+	ctx context.Context, limiters []*rratelimiter.RateLimiter, amounts []int64,
+) (each []limit.Result, err error) {
+	group := func(from, to int) *rratelimiter.Group {
+		return s.openers.client.All(limiters[from:to]...).Amounts(amounts[from:to]...)
+	}
+	if len(limiters) <= mostTogether {
+		r, err := group(0, len(limiters)).Allow(ctx, 1)
+		return r.Each, err
+	}
+	each = make([]limit.Result, len(limiters))
+	made := make([]*limit.Reservation, (len(limiters)+mostTogether-1)/mostTogether)
+	errs := make([]error, len(made))
+	eachGroup := func(f func(i, from, to int)) {
+		var calls sync.WaitGroup
+		for i := range made {
+			calls.Go(func() { f(i, i*mostTogether, min((i+1)*mostTogether, len(limiters))) })
+		}
+		calls.Wait()
+	}
+	eachGroup(func(i, from, to int) {
+		var r limit.Result
+		made[i], r, errs[i] = group(from, to).TryReserve(ctx, 1)
+		copy(each[from:to], r.Each)
+	})
+	if !slices.Contains(made, nil) {
+		return each, nil
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Budget)
+	defer cancel()
+	eachGroup(func(i, from, to int) {
+		if made[i] == nil {
+			return
+		}
+		if err := made[i].Settle(within, 0); err != nil {
+			s.openers.failures.add(err)
+			return
+		}
+		for j := from; j < to; j++ {
+			each[j].Remaining = min(each[j].Remaining+amounts[j], each[j].Limit)
+		}
+	})
+	return each, errors.Join(errs...)
 }
 
 // rules yields the rules of a node and of all below it.
@@ -271,10 +332,10 @@ func (n *node) each(yield func(*rule) bool) bool {
 
 // giveBack gives back the hits of an item, out of its own reservation if known, and reads what is then left.
 func (it *item) giveBack(ctx context.Context, c counter, lent *lent, budget time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
 	if from := lent.take(it.counter(), it.hits); from != nil {
-		it.err = from.reservation.Settle(ctx, from.n-it.hits)
+		within, cancel := context.WithTimeout(ctx, budget)
+		defer cancel()
+		it.err = from.reservation.Settle(within, from.n-it.hits)
 	} else {
 		it.err = c.Release(ctx, it.hits)
 	}
@@ -284,9 +345,7 @@ func (it *item) giveBack(ctx context.Context, c counter, lent *lent, budget time
 }
 
 // tooMany refuses more hits than the limit can ever have, with the numbers of the limit.
-func (it *item) tooMany(ctx context.Context, c counter, budget time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
+func (it *item) tooMany(ctx context.Context, c counter) {
 	it.result, it.err = c.Peek(ctx)
 	it.result.Allowed, it.over = false, true
 }

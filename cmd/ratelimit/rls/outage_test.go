@@ -85,7 +85,7 @@ func TestTheLocalFallbackRefusesTooManyHits(t *testing.T) {
 		s        *Service
 		in, want string
 	}{
-		{s, "a=x", "OVER: OVER 0"}, {s, "b=x", "OVER: OVER 0"}, {s, "c=x", "OK: OK 0"},
+		{s, "a=x", "OVER: OVER 0"}, {s, "b=x", "OVER: OVER 6"}, {s, "c=x", "OK: OK 0"},
 		{together, "a=x; b=x", "OVER: OVER 0, OK 0"},
 	} {
 		in := request("d", c.in)

@@ -149,7 +149,7 @@ func (p *parser) descriptor(parent *node, n *yaml.Node, path string, from inheri
 		"value_to_metric": func(n *yaml.Node, path string) { child.valueToMetric = p.flag(n, path) },
 		"share_threshold": func(n *yaml.Node, path string) { child.shareThreshold = p.flag(n, path) },
 		"name":            func(n *yaml.Node, path string) { r.limiter = p.text(n, path) },
-		"fallback":        func(n *yaml.Node, path string) { r.fallback = p.oneOf(n, path, fallbacks) },
+		"fallback":        func(n *yaml.Node, path string) { r.fallback = p.fallback(n, path) },
 		"rate_limit":      func(n *yaml.Node, _ string) { limit = n },
 		"descriptors":     func(n *yaml.Node, _ string) { descriptors = n },
 		"metadata":        func(n *yaml.Node, _ string) { metadata = n },
@@ -181,6 +181,16 @@ func (p *parser) descriptor(parent *node, n *yaml.Node, path string, from inheri
 	}
 	p.descriptors(child, descriptors, path+".descriptors",
 		inherited{r.path, r.fallback, from.dynamic || child.valueToMetric, from.depth})
+}
+
+// fallback reads the fallback of a descriptor. Limits that decide together fall back together.
+func (p *parser) fallback(n *yaml.Node, path string) string {
+	fallback := p.oneOf(n, path, fallbacks)
+	if p.domain.allOrNone && fallback != p.domain.fallback {
+		p.wrong(n, path, "is %s, must be that of the file in a domain with all_or_none: %s",
+			fallback, p.domain.fallback)
+	}
+	return fallback
 }
 
 // limit reads a rate_limit.
@@ -232,6 +242,10 @@ func (p *parser) sense(r *rule, lines map[string]*yaml.Node, path string) {
 	if n := lines["burst"]; n != nil && r.algorithm != gcra && r.algorithm != tokenBucket {
 		p.wrong(n, path+".burst", "is there, must be with the algorithm %s or %s", gcra, tokenBucket)
 	}
+	if n := lines["charge"]; n != nil && r.charge && r.algorithm == concurrent {
+		p.wrong(n, path+".charge", "is true, must be false with %s, which has no debts", concurrent)
+	}
+	r.charge = r.charge && r.algorithm != concurrent
 	if r.domain.allOrNone && r.algorithm != exact {
 		p.wrong(lines["algorithm"], path+".algorithm", "is %s, must be %s in a domain with all_or_none",
 			r.algorithm, exact)

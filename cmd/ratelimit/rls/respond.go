@@ -57,7 +57,7 @@ func (s *Service) respond(in *pb.RateLimitRequest, items []item) *pb.RateLimitRe
 	for i := range items {
 		it := &items[i]
 		out.Statuses[i] = it.status()
-		quota := it.rule != nil && (s.options.Quota || it.rule.quota)
+		quota := s.quota(it)
 		refused := out.Statuses[i].Code == pb.RateLimitResponse_OVER_LIMIT
 		switch {
 		case quota && refused:

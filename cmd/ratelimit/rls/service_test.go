@@ -233,13 +233,18 @@ descriptors:
 - {key: two, rate_limit: {unit: hour, requests_per_unit: 2}}
 - {key: shady, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
 - {key: none, rate_limit: {unit: hour, requests_per_unit: 0}}
+- {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+- {key: large, name: large, rate_limit: {unit: hour, requests_per_unit: 9, charge: false}}
 `
 	s := inMemory(t, Options{}, text)
 	asks(t, s, "one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OVER: OVER 0, OK 1", "two=a", "OK: OK 0",
 		"two=b; two=b", "OK: OK 0, OK 0", // the same limiter twice
 		"one=c; one=c; two=c", "OVER: OVER 1, OVER 1, OK 2", // more than the limit ever has
 		"one=d; shady=d", "OK: OK 0, OK 0", "two=e; shady=d", "OK: OK 1, OK 0",
-		"two=e*0", "OK: OK 1")
+		"two=e*0", "OK: OK 1",
+		"none=f; two=f", "OVER: OVER 0, OK 2", "one=a*0; two=f", "OVER: OVER 0, OK 2", // refused by another one
+		"quota=f", "OK: OK 0", "quota=f; quota=g; two=f", "OK: OVER 0, OK 0, OK 1",
+		"large=a*1099511627776; large=b*1099511627776", "OVER: OVER 9, OVER 9")
 }
 
 // The hits of a request count for all its descriptors that have none of their own.
