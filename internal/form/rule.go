@@ -17,7 +17,8 @@ type Rule[S any] struct {
 	Numbers
 
 	// Take takes n permits, if they are there, at a time in µs of a clock that may be set back.
-	// An n of 0 only looks: the Decision is that of a refusal of one permit, with a Retry of 0 if it is there.
+	// An n of 0 only looks: it returns the numbers of a refusal of one permit, and a Retry of 0 if the
+	// permit is there.
 	// A negative n gives back up to -n permits, as far as they are out: of the grant with this stamp,
 	// of any if it is 0. If stamp is Charge, Take takes n permits whatever is there, up to
 	// MostPermits in all. Rules that are not for a Ledger may ignore stamp.

@@ -48,15 +48,6 @@ func (c exactly) Peek(ctx context.Context) (limit.Result, error) {
 	return c.RateLimiter.Peek(ctx)
 }
 
-// TryReserve implements counter. What a fallback has granted is given back by Release.
-func (c exactly) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
-	made, r, err := c.RateLimiter.TryReserve(ctx, n)
-	if r.Degraded {
-		made = nil
-	}
-	return made, r, err
-}
-
 // Charge implements counter.
 func (c exactly) Charge(ctx context.Context, n int64) (limit.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
@@ -159,30 +150,32 @@ func openAs[L limit.Releaser, K limit.KeyedReleaser](
 	o *openers, r *rule, algorithm maker[L, K],
 ) (func(key string) counter, error) {
 	common := other{budget: o.budget, most: r.most(), failures: &o.failures}
+	var err error
 	if r.fallback == fallbackLocal {
-		local, err := algorithm.InMemoryKeyed()
-		if err != nil {
+		if common.local, err = formOf(algorithm.InMemoryKeyed()); err != nil {
 			return nil, err
 		}
-		common.local = any(local).(form.Form)
 	}
-	var shared any
-	var err error
 	if r.limiter != "" {
 		common.key = "all"
-		shared, err = algorithm.OnRedis(o.redis, r.limiter)
+		common.shared, err = formOf(algorithm.OnRedis(o.redis, r.limiter))
 	} else {
-		shared, err = algorithm.OnRedisKeyed(o.redis, o.name(r.domain))
+		common.shared, err = formOf(algorithm.OnRedisKeyed(o.redis, o.name(r.domain)))
 	}
-	if err != nil {
-		return nil, err
-	}
-	common.shared = shared.(form.Form)
 	return func(key string) counter {
 		c := common
 		c.key = cmp.Or(c.key, key)
 		return &c
-	}, nil
+	}, err
+}
+
+// formOf returns a limiter of package limit as what it is.
+func formOf(limiter any, err error) (form.Form, error) {
+	f, ok := limiter.(form.Form)
+	if err == nil && !ok {
+		err = fmt.Errorf("rls: %T cannot be charged or looked at", limiter)
+	}
+	return f, err
 }
 
 // An other is a counter of an algorithm of package limit.

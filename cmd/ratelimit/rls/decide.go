@@ -105,8 +105,8 @@ func (s *Service) match(d *domain, in *pb.RateLimitRequest, items []item) error 
 	return nil
 }
 
-// ask asks the limiters, each separately and concurrently. Those of a domain with all_or_none decide together,
-// unless another one has refused: then they only look.
+// ask asks the limiters, each separately and concurrently. Those of a domain with all_or_none decide
+// together, unless another one has refused: then they only look.
 func (s *Service) ask(ctx context.Context, d *domain, items []item) {
 	var each, together []*item
 	for i := range items {
@@ -143,7 +143,8 @@ func (*Service) askEach(ctx context.Context, items []*item, f func(context.Conte
 
 // joins reports whether an item is decided with others: it asks for permits, and can refuse the request.
 func (s *Service) joins(it *item) bool {
-	return !it.negative && it.hits > 0 && it.rule.open != nil && !it.rule.shadow && !s.quota(it) && !it.charges()
+	refuses := it.rule.open != nil && !it.rule.shadow && !s.quota(it)
+	return refuses && !it.negative && it.hits > 0 && !it.charges()
 }
 
 // quota reports whether an item refuses the request only together with others.
@@ -214,8 +215,9 @@ func (it *item) fallBack(ctx context.Context, f *failures) {
 	}
 	f.add(it.err)
 	it.err = nil
-	// Without Redis a local limit still refuses what its share, or more than it can ever have, does not cover.
-	it.over = !it.negative && (it.rule.fallback == fallbackDeny || it.rule.fallback == fallbackLocal && it.over)
+	// A local limit has refused more hits than its share has, or than it can ever have.
+	refused := it.rule.fallback == fallbackDeny || it.rule.fallback == fallbackLocal && it.over
+	it.over = refused && !it.negative
 	it.result = limit.Result{
 		Allowed: !it.over, Limit: it.rule.rate, Interval: it.rule.interval, Degraded: true,
 	}

@@ -19,8 +19,8 @@ type kind struct {
 	exactly               string // of rratelimiter without Redis; the others decide as with it
 }
 
-// kinds are all kinds of hits, of a limit of 3 an hour, and what comes out: while Redis decides, and without it
-// with the fallback local. An empty result is that of redis.
+// kinds are all kinds of hits, of a limit of 3 an hour, and what comes out: while Redis decides, and without
+// it with the fallback local. An empty result is that of redis.
 var kinds = []kind{
 	{"of a request", "", "a=x; a=x; a=x; a=x", "OK 2; OK 1; OK 0; OVER 0", "", ""},
 	{
@@ -35,8 +35,14 @@ var kinds = []kind{
 		"more than ever, charged", "", "a=x*4; a=x*0", "OVER 0; OVER 0", "OVER 3; OK 3", "OVER 0; OK 0",
 	},
 	{"more than ever, refused", "charge: false, ", "a=x*4; a=x*0", "OVER 3; OK 3", "", "OVER 0; OK 0"},
-	{"a look", "", "a=x*0; a=x*0; a=x*3; a=x*0", "OK 3; OK 3; OK 0; OVER 0", "", "OK 0; OK 0; OK 0; OK 0"},
-	{"given back", "", "a=x*3; a=x*-2; a=x*0; a=x*-9", "OK 0; OK 2; OK 2; OK 3", "", "OK 0; OK 0; OK 0; OK 0"},
+	{
+		"a look", "", "a=x*0; a=x*0; a=x*3; a=x*0", "OK 3; OK 3; OK 0; OVER 0",
+		"", "OK 0; OK 0; OK 0; OK 0",
+	},
+	{
+		"given back", "", "a=x*3; a=x*-2; a=x*0; a=x*-9", "OK 0; OK 2; OK 2; OK 3",
+		"", "OK 0; OK 0; OK 0; OK 0",
+	},
 }
 
 // Every algorithm, with keys and without, decides about every kind of hits as the table says, with every
@@ -68,7 +74,8 @@ func TestEveryAlgorithmDecidesAboutEveryKindOfHits(t *testing.T) {
 				s := inMemory(t, Options{}, text+fallbackLocal)
 				k.comeOut(t, s, algorithm+name, requests, decided)
 				for fallback, want := range map[string]string{
-					fallbackLocal: local, fallbackAllow: allowed, fallbackDeny: denied[2:], fallbackError: failed,
+					fallbackLocal: local, fallbackAllow: allowed, fallbackDeny: denied[2:],
+					fallbackError: failed,
 				} {
 					s := serve(t, silent, Options{Budget: time.Millisecond}, text+fallback)
 					k.comeOut(t, s, algorithm+name+fallback, requests, want)

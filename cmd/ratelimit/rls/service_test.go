@@ -242,7 +242,8 @@ descriptors:
 		"one=c; one=c; two=c", "OVER: OVER 1, OVER 1, OK 2", // more than the limit ever has
 		"one=d; shady=d", "OK: OK 0, OK 0", "two=e; shady=d", "OK: OK 1, OK 0",
 		"two=e*0", "OK: OK 1",
-		"none=f; two=f", "OVER: OVER 0, OK 2", "one=a*0; two=f", "OVER: OVER 0, OK 2", // refused by another one
+		"none=f; two=f", "OVER: OVER 0, OK 2", // refused by another one
+		"one=a*0; two=f", "OVER: OVER 0, OK 2",
 		"quota=f", "OK: OK 0", "quota=f; quota=g; two=f", "OK: OVER 0, OK 0, OK 1",
 		"large=a*1099511627776; large=b*1099511627776", "OVER: OVER 9, OVER 9")
 }
