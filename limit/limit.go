@@ -2,10 +2,10 @@
 // the errors. Middleware needs no more. It has no dependencies.
 //
 // A [Limiter] is one limit. A [Keyed] has a limit for each key, such as a user or an address. An [Acquirer]
-// is a Limiter that can wait for permits, and a [Ledger] is one for costs that are known afterwards;
-// [KeyedAcquirer] and [KeyedLedger] are their forms with keys. [Of] returns the Limiter of one key. [Func]
-// and [KeyedFunc] turn functions into limiters. Package limittest checks that a limiter keeps the rules of
-// this package.
+// is a Limiter that can wait for permits, a [Ledger] is one for costs that are known afterwards, and a
+// [Peeker] shows its numbers. [KeyedAcquirer], [KeyedLedger] and [KeyedPeeker] are their forms with keys.
+// [Of] returns the Limiter of one key. [Func] and [KeyedFunc] turn functions into limiters. Package
+// limittest checks that a limiter keeps the rules of this package.
 package limit
 
 import (
