@@ -79,9 +79,9 @@ pictures: ## the pictures of docs/page.md, from a limiter under load; about a mi
 	@tools/bring.sh
 	cd cmd/rrl && PICTURES=$(CURDIR)/docs go test -count=1 -v -run '^TestPictures$$' ./web
 
-bench: ## this library beside Redisson and others, about 20 minutes; writes docs/benchmarks.md and docs/comparison.md. PART=idle prints one part
+bench: ## this library beside Redisson and others, about a quarter of an hour; writes the tables of docs/benchmarks.md
 	@tools/bring.sh
-	cd bench && go run . $(PART)
+	cd bench && go run . -page ../docs/benchmarks.md
 
 luacover: ## the lines of scripts/ that no test runs on miniredis; about half an hour
 	@rm -rf $(LUACOVER) && mkdir -p $(LUACOVER)
@@ -90,7 +90,7 @@ luacover: ## the lines of scripts/ that no test runs on miniredis; about half an
 
 cost: ## what one call costs in Redis and in Go, beside Redisson and others; about two minutes
 	@tools/bring.sh
-	cd bench && go run . lone
+	cd bench && go run . lone refused
 
 shares: ## how Go and Java share limits that are too small for both, longer than make test; about 5 minutes
 	@tools/bring.sh

@@ -116,7 +116,8 @@ func anchors(text string) (all []string) {
 func TestCommands(t *testing.T) {
 	makefile := read(t, "Makefile")
 	for file, text := range pages(t) {
-		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)").FindAllStringSubmatch(text, -1) {
+		target := regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
+		for _, found := range target.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(makefile, "\n"+found[1]+":") {
 				t.Errorf("%s: make %s is not in the Makefile", file, found[1])
 			}
@@ -169,21 +170,20 @@ func TestLockCases(t *testing.T) {
 func TestFigures(t *testing.T) {
 	readme, measured := read(t, "README.md"), read(t, "docs/benchmarks.md")
 	for what, where := range map[string]struct {
-		heading string
-		column  int
+		table  string
+		column int
 	}{
-		"p50 in µs, 1 caller":                  {"### 1 caller", 2},
-		"calls/s, 64 callers of one limit":     {"### 64 callers", 1},
-		"calls/s, 64 callers of 100,000 users": {"### Users: all users come as often, 64 callers", 1},
+		"p50 in µs, 1 caller":                  {"callers", 5},
+		"calls/s, 64 callers of one limit":     {"callers", 3},
+		"calls/s, 64 callers of 100,000 users": {"users", 2},
 	} {
 		cells := tableRow(readme, what)
-		_, section, _ := strings.Cut(measured, "\n"+where.heading+"\n")
 		for i, contestant := range []string{"this library", "redis_rate"} {
-			row := tableRow(section, contestant)
+			row := tableRow(section(t, measured, where.table), contestant)
 			if len(cells) <= i+1 || len(row) <= where.column {
 				t.Fatalf("%s, %s: no figure", what, contestant)
 			}
-			if figure := strings.Trim(cells[i+1], "*"); figure != row[where.column] {
+			if figure := strings.Trim(cells[i+1], "*"); figure != strings.Trim(row[where.column], "*") {
 				t.Errorf("README.md: %s, %s: %s, docs/benchmarks.md has %s",
 					what, contestant, figure, row[where.column])
 			}
@@ -191,19 +191,29 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// section returns what follows the mark of a table of docs/benchmarks.md.
+func section(t *testing.T, page, table string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "<!--"+table+"-->\n")
+	if !found {
+		t.Fatalf("docs/benchmarks.md has no table %s", table)
+	}
+	return rest
+}
+
 // The pages agree on the memory of one user, which is that of the last make bench.
 func TestMemoryOfAUser(t *testing.T) {
-	_, section, _ := strings.Cut(read(t, "docs/benchmarks.md"), "\n### What users leave\n")
-	row := tableRow(section, "this library")
-	if len(row) < 4 {
-		t.Fatalf("docs/benchmarks.md: %q", row)
-	}
-	measured, err := strconv.Atoi(row[3])
-	if err != nil {
-		t.Fatal(err)
+	memory := section(t, read(t, "docs/benchmarks.md"), "memory")
+	bytes := func(row string) int {
+		cells := append(tableRow(memory, row), "")
+		measured, err := strconv.Atoi(cells[1])
+		if err != nil {
+			t.Fatalf("docs/benchmarks.md, %s: %v", row, err)
+		}
+		return measured
 	}
 	const tens = 10
-	want := fmt.Sprintf("%d bytes", (measured+tens/2)/tens*tens)
+	want := fmt.Sprintf("%d bytes", (bytes("this library, 1 grant")+tens/2)/tens*tens)
 	for page, row := range map[string]string{
 		"README.md": "memory in Redis per user", "docs/users.md": "1",
 		"docs/operations.md": "a limiter in Redis",
@@ -212,6 +222,10 @@ func TestMemoryOfAUser(t *testing.T) {
 		if len(cells) < 2 || !strings.HasPrefix(strings.TrimPrefix(cells[1], "["), want) {
 			t.Errorf("%s, %s: %q, want %s", page, row, cells, want)
 		}
+	}
+	cells, theirs := tableRow(read(t, "README.md"), "memory in Redis per user"), bytes("redis_rate")
+	if want := fmt.Sprintf("**%d bytes**", theirs); len(cells) < 3 || cells[2] != want {
+		t.Errorf("README.md: %q, want %s", cells, want)
 	}
 }
 

@@ -1,91 +1,93 @@
 package main
 
 import (
-	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/shares"
 )
 
-func TestMain(m *testing.M) {
-	shares.Main()
-	redistest.VerifyNoLeaks(m)
-}
+const (
+	benchmarks  = "../docs/benchmarks.md"
+	onlyPrinted = "refused" // make cost prints it
+)
 
-// All parts in brief: the pages and pictures are written, and -redraw and -keep work.
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// All scenarios in brief: each prints its table and writes it on the page, with a row for each contestant.
 func TestRun(t *testing.T) {
 	redistest.Thorough(t)
 	for _, program := range []string{"redis-server", "java", "mvn"} {
 		redistest.Require(t, program)
 	}
-	o := options{rounds: 1, docs: t.TempDir(), brief: true}
+	page := filepath.Join(t.TempDir(), "page.md")
+	redistest.NoError(t, os.WriteFile(page, []byte(read(t, benchmarks)), 0o600))
 	var out strings.Builder
-	if err := run(t.Context(), &out, o, nil); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(out.String(), "<no value>") {
-		t.Error("a value is missing")
-	}
-	checkPages(t, o.docs, out.String())
-	if err := run(t.Context(), io.Discard, options{docs: o.docs, redraw: true}, nil); err != nil {
-		t.Error(err)
-	}
-	checkPages(t, o.docs, out.String())
-	for _, p := range append(pictures, picture{file: "leases"}) {
-		text, err := os.ReadFile(filepath.Join(o.docs, p.file+".svg"))
-		if err != nil || !strings.Contains(string(text), "<polyline") {
-			t.Errorf("%s: %v", p.file, err)
+	redistest.NoError(t, run(t.Context(), &out, options{rounds: 1, page: page, brief: true}, nil))
+	text := read(t, page)
+	for _, s := range scenarios {
+		_, rest, _ := strings.Cut(out.String(), s.name+": "+s.about+"\n\n")
+		table, _, _ := strings.Cut(rest, "\n\n")
+		for _, row := range s.rows {
+			if strings.Count(table, "\n| "+row.name+" |") != 1 {
+				t.Errorf("%s: one row of %s is wanted in:\n%s", s.name, row.name, table)
+			}
+		}
+		if s.name != onlyPrinted && !strings.Contains(text, mark(s.name)+table) {
+			t.Errorf("%s: the page has another table than what is printed", s.name)
 		}
 	}
-	checkParts(t, o)
-}
-
-// checkParts runs single parts, and checks that an unknown one is refused and a kept one measured anew.
-func checkParts(t *testing.T, o options) {
-	t.Helper()
-	var out strings.Builder
-	if err := run(t.Context(), &out, o, []string{"waiters", "lunch"}); err == nil {
-		t.Error("an unknown part was run")
-	}
-	o.keep = true
-	if err := run(t.Context(), io.Discard, o, []string{"wake"}); err != nil {
-		t.Error(err)
-	}
-	r, err := loadReport(o.docs)
-	if err != nil || len(r.Parts) != len(parts) || r.Later["wake"] == "" || len(r.Later) != 1 {
-		t.Errorf("%d parts, measured later %v, %v", len(r.Parts), r.Later, err)
+	if err := run(t.Context(), &out, options{}, []string{"lone", "lunch"}); err == nil {
+		t.Error("an unknown scenario was run")
 	}
 }
 
-// checkPages compares the pages with a text.
-func checkPages(t *testing.T, docs, want string) {
-	t.Helper()
-	got := ""
-	for _, file := range []string{"benchmarks.md", "comparison.md"} {
-		text, err := os.ReadFile(filepath.Join(docs, file))
-		if err != nil {
-			t.Error(err)
+// The page has a place for each table, and the tables there are those of the scenarios of today.
+func TestPage(t *testing.T) {
+	text := read(t, benchmarks)
+	for _, s := range scenarios {
+		head, _, _ := strings.Cut(newFindings(&env{scenario: s}).table().String(), "\n")
+		if s.custom != nil {
+			head = "|"
 		}
-		got += string(text)
+		if s.name != onlyPrinted && !strings.Contains(text, mark(s.name)+head) {
+			t.Errorf("%s has no table %s with the head %s", benchmarks, s.name, head)
+		}
 	}
-	if got != want {
-		t.Errorf("pages of %d bytes, not %d", len(got), len(want))
+	if places := strings.Count(text, endMark); places != len(scenarios) { // and one for the machine
+		t.Errorf("%s: %d tables", benchmarks, places)
 	}
 }
 
-// A change of report.md, of comparison.md or of the figures must reach the pages.
-func TestPagesAreUpToDate(t *testing.T) {
-	r, err := loadReport("../docs")
-	if err != nil {
-		t.Fatal(err)
+// A figure by which a rival is ahead is bold; one that is not there is a dash.
+func TestTable(t *testing.T) {
+	f := newFindings(&env{scenario: scenario{
+		crowds: []crowd{{1, 1}}, rows: []contestant{{name: "ours"}, {name: "theirs", rival: true}},
+		columns: []column{
+			{"p50", 0, p50, less}, {"calls/s", 0, perSecond, more},
+			{"CPU", 0, cpu, less}, {"allocs", 0, allocs, neither},
+		},
+	}})
+	f.samples[0][0] = []sample{
+		{p50: 30, perSecond: 10, cpu: 1, allocs: 9}, {p50: 20, perSecond: 10, cpu: 1, allocs: 9},
 	}
-	var out strings.Builder
-	if err := r.publish(&out, ""); err != nil {
-		t.Fatal(err)
+	f.samples[1][0] = []sample{
+		{p50: 10, perSecond: 2e5, cpu: 0.95, allocs: math.NaN()},
+		{p50: 20, perSecond: 2e5, cpu: 0.95, allocs: math.NaN()},
 	}
-	checkPages(t, "../docs", out.String())
+	want := "| | p50 | calls/s | CPU | allocs |\n|---|--:|--:|--:|--:|\n" +
+		"| ours | 20 | 10 | 1 | 9 |\n| theirs | 10 | **200,000** | 0.95 | - |\n"
+	if got := f.table().String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	redistest.NoError(t, err)
+	return string(text)
 }

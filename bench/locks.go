@@ -4,246 +4,231 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/shares"
+	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// A lockScene is callers who want one lock. They are spread over processes, or what stands for them: Clients
-// with connections of their own.
-type lockScene struct {
-	name               string // empty: one caller
-	processes, callers int
-	rounds             int // how often each of them takes it
-	times              int // how many such crowds a batch has
-	in                 lockTables
-}
+// A locker waits for the lock of a name, and returns the function that unlocks it.
+type locker func(ctx context.Context, name string) (unlock func(context.Context) error, err error)
 
-const lockProcesses = 4
+// lockLease is Redisson's and this library's by default, and is given to all.
+const lockLease = 30 * time.Second
 
-func lockScenes(s *scope) []lockScene {
-	callers, again, times := amount(s, 64, 8), amount(s, 30, 2), amount(s, 3, 1)
-	scenes := []lockScene{{"", 1, 1, amount(s, 1000, 20), 1, inAlone}}
-	for i, where := range []string{"one process", fmt.Sprintf("%d processes", lockProcesses)} {
-		processes := []int{1, lockProcesses}[i]
-		name := fmt.Sprintf("%d callers, %s, ", callers, where)
-		scenes = append(scenes,
-			lockScene{name + "once each", processes, callers, 1, times, inCrowds},
-			lockScene{name + "again and again", processes, callers, again, 1, inCrowds})
-	}
-	return scenes
-}
-
-type lockResult struct {
-	lockEntrant
-	run      lockRun
-	samples  [][]lockSample // by scene and round
-	failed   []bool         // by scene
-	requests num            // commands that a lone caller sends for lock and unlock
-	allocs   num            // Go allocations for both, or noAllocs
-}
-
-// A lockArena is a server on which all take turns.
-type lockArena struct {
-	*scope
-	server *redistest.Server
-	admin  *redis.Client
-	proxy  *redistest.Proxy
-	peer   *javapeer.Peer
-	scenes []lockScene
-
-	results  []*lockResult
-	failures []string // of rivals
-}
-
-type locksData struct {
-	Redisson  string // version
-	Versions  map[string]string
-	Rounds    int
-	Lease     string
-	Processes int
-
-	Alone    []lockRow
-	Crowds   []lockTable
-	Failures []string // scenes without the figures of a rival, and why
-	Beside   *lockBeside
-	Held     *locksHeld
-}
-
-type lockRow struct {
-	Name string
-	lockSample
-	Requests, Allocs num
-	ByP50, ByCPU     num // Lock, by it
-}
-
-type lockTable struct {
-	Name string
-	Rows []lockRow
-}
-
-func measureLocks(ctx context.Context, s *scope) finding {
-	peer := get(s.peer(ctx))
-	server := redistest.Start(s)
-	a := &lockArena{
-		scope: s, server: server, admin: server.Admin(), proxy: redistest.StartProxy(s, server.Addr),
-		peer: peer, scenes: lockScenes(s),
-	}
-	d := &locksData{
-		Redisson: peer.Version(), Rounds: s.rounds, Lease: lockLease.String(), Processes: lockProcesses,
-		Versions: map[string]string{
-			"Redislock":   moduleVersion("github.com/bsm/redislock"),
-			"Redsync":     moduleVersion("github.com/go-redsync/redsync/v4"),
-			"Rueidislock": moduleVersion("github.com/redis/rueidis"), // it is part of it
-		},
-	}
-	for _, e := range lockEntrants {
-		a.enter(ctx, e)
-	}
-	targets := a.takeTurns(ctx, d)
-	d.Beside, d.Held = a.beside(ctx), measureHeld(ctx, s, peer)
-	locks, lease := heldLoad(s)
-	// Twice that of full batches, of 100 locks: those not taken together are renewed apart.
-	bound := 2 * float64(locks) / 100 / (lease / 3).Seconds()
-	return finding{d, append(targets,
-		least("T17", fmt.Sprintf("a lock that %d callers of Go and %d of Java want: got by what was due, "+
-			"of who got less", besideCallers, besideCallers), d.Beside.Least, shares.LeastRatio, ""),
-		most("T17", fmt.Sprintf("%s locks held: script calls a second", thousands(float64(locks))),
-			d.Held.Rows[0].Scripts, bound, ""))}
-}
-
-// takeTurns gives each entrant a batch in each scene, round after round. The CPU of the work of a hold,
-// measured without a lock, is left out.
-func (a *lockArena) takeTurns(ctx context.Context, d *locksData) (targets []target) {
-	none := a.goRun(lockEntrant{made: newNoLock}, 1, a.server.Addr)
-	must(takeTurns(ctx, "locks", a.rounds, len(a.results), func(who int) error {
-		var bare []lockSample
-		must(a.batch(ctx, none, a.scenes[0], &bare))
-		for i := range a.scenes {
-			if err := a.turn(ctx, a.results[who], i, bare[0].CPU); err != nil {
-				return fmt.Errorf("%s, %s: %w", a.results[who].name, a.scenes[i].name, err)
+func newOurs(fair bool) func(*env, *redis.Client) locker {
+	return func(e *env, rdb *redis.Client) locker {
+		c := rlock.New(e.client(rdb))
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			lock := c.Lock(name).Lock
+			if fair {
+				lock = c.FairLock(name).Lock
 			}
+			hold, err := lock(ctx)
+			return hold.Unlock, err
 		}
-		return nil
-	}))
-	golang, java := a.results[0], a.results[len(a.results)-1]
-	for i, scene := range a.scenes {
-		t, what := lockTable{Name: scene.name}, scene.name+": p50 of a hand-over"
-		for _, r := range a.results {
-			if of := r.samples[i]; len(of) > 0 {
-				t.Rows = append(t.Rows, lockRow{
-					r.name, medians(of), r.requests, r.allocs, ratio(golang.samples[i], of, lockP50),
-					ratio(golang.samples[i], of, func(s lockSample) num { return s.CPU }),
-				})
-			}
-		}
-		if scene.in == inAlone {
-			d.Alone, what = t.Rows, "a lock alone: p50 of unlock and lock"
-			for _, r := range a.results {
-				if r.name == "bsm/redislock" {
-					by := ratio(golang.samples[i], r.samples[i], lockP50)
-					targets = append(targets, most("T17", what+", by "+r.name, by, 1.15, ""))
-				}
-			}
-		} else {
-			d.Crowds = append(d.Crowds, t)
-			targets = append(targets, most("T17", scene.name+": script calls of a hand-over",
-				medians(golang.samples[i]).Scripts, 3, ""))
-		}
-		targets = append(targets,
-			most("T17", what+", by Redisson", ratio(golang.samples[i], java.samples[i], lockP50), 1, ""))
 	}
-	d.Failures = a.failures
-	return targets
 }
 
-// turn gives an entrant a batch in a scene, if it takes part. A rival that has failed there does so no more.
-func (a *lockArena) turn(ctx context.Context, r *lockResult, scene int, work num) error {
-	if r.in&a.scenes[scene].in == 0 || r.failed[scene] {
-		return nil
+// newRedislock asks again each ms: it has no default.
+func newRedislock(_ *env, rdb *redis.Client) locker {
+	c := redislock.New(rdb)
+	again := &redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)}
+	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		lock, err := c.Obtain(ctx, name, lockLease, again)
+		return lock.Release, err
 	}
-	err := a.batch(ctx, r.run, a.scenes[scene], &r.samples[scene])
-	if err == nil {
-		r.samples[scene][len(r.samples[scene])-1].CPU -= work
-	}
-	if err == nil || r == a.results[0] || ctx.Err() != nil {
-		return err
-	}
-	r.failed[scene], r.samples[scene] = true, nil
-	a.failures = append(a.failures, fmt.Sprintf("%s, %s: %v", r.name, a.scenes[scene].name, err))
-	return nil
 }
 
-// enter warms an entrant up, and counts what a lone caller sends and allocates.
-func (a *lockArena) enter(ctx context.Context, e lockEntrant) {
-	r := &lockResult{
-		lockEntrant: e, allocs: noAllocs,
-		samples: make([][]lockSample, len(a.scenes)), failed: make([]bool, len(a.scenes)),
-	}
-	r.run, a.results = a.entrantRun(ctx, e, lockProcesses, a.server.Addr), append(a.results, r)
-	long := 20 // rounds of a lone caller, after which scripts are loaded
-	if e.made == nil {
-		long = amount(a.scope, 5000, 20) // and the JVM has compiled what it runs
-	}
-	for _, c := range []lockCrowd{{callers: 1, rounds: long}, {callers: 32, rounds: max(1, long/50)}} {
-		c.processes, c.name = 1, redistest.Name(a)
-		get(r.run(ctx, c))
-	}
-	if e.in&inAlone == 0 {
-		return
-	}
-	far := a.entrantRun(ctx, e, 1, a.proxy.Addr)
-	// The first ones open the connections and load the scripts.
-	for _, rounds := range []int{20, amount(a.scope, 500, 20)} {
-		t := get(trafficOf(a.proxy, rounds, func() error {
-			defer a.rest()
-			_, err := far(ctx, lockCrowd{processes: 1, callers: 1, rounds: rounds, name: redistest.Name(a)})
+// newRedsync asks again after 50 to 250 ms, as it does by default, but does not give up.
+func newRedsync(_ *env, rdb *redis.Client) locker {
+	c := redsync.New(redsyncpool.NewPool(rdb))
+	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		m := c.NewMutex(name, redsync.WithExpiry(lockLease), redsync.WithTries(1<<20))
+		return func(ctx context.Context) error {
+			_, err := m.UnlockContext(ctx)
 			return err
-		}))
-		r.requests = t.Trips - lockWork
+		}, m.LockContext(ctx)
 	}
-	if e.made == nil {
-		return
-	}
-	lock := get(e.made(a.scope, a.server.Client(a), lockLease))
-	name := redistest.Name(a)
-	r.allocs = get(allocsOf(ctx, func(ctx context.Context) (bool, error) {
-		unlock, err := lock(ctx, name)
-		if err == nil {
-			err = unlock(ctx)
-		}
-		return true, err
-	}, amount(a.scope, 1000, 20)))
 }
 
-func (a *lockArena) rest() { time.Sleep(amount(a.scope, 200*time.Millisecond, 0)) }
+// newRueidislock has a client of its own, and the options that its page recommends for one server of Redis 7.
+// A try may take longer than its default of 20 ms: on a busy machine some did, and callers waited for ever.
+func newRueidislock(e *env, rdb *redis.Client) locker {
+	c := get(rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: []string{rdb.Options().Addr}},
+		KeyMajority:  1, NoLoopTracking: true, KeyValidity: lockLease, ExtendInterval: lockLease / 3,
+		TryNextAfter: lockLease,
+	}))
+	e.Cleanup(c.Close)
+	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		_, cancel, err := c.WithContext(ctx, name)
+		return func(context.Context) error {
+			cancel()
+			return nil
+		}, err
+	}
+}
 
-// lockPatience is longer than any batch takes. Without it a library that never wakes a caller would keep
-// everything.
-const lockPatience = time.Minute
+// newNoLock has only the work of the holds measured.
+func newNoLock(*env, *redis.Client) locker {
+	return func(context.Context, string) (func(context.Context) error, error) {
+		return func(context.Context) error { return nil }, nil
+	}
+}
 
-func (a *lockArena) batch(ctx context.Context, run lockRun, scene lockScene, to *[]lockSample) error {
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
-	defer cancel()
-	runtime.GC() //revive:disable-line:call-to-gc none pays for the garbage of another
-	var all handing
-	used, err := usageDuring(ctx, a.admin, func() error {
-		defer a.rest()
-		for range scene.times {
-			c := lockCrowd{scene.processes, scene.callers, scene.rounds, redistest.Name(a), time.Time{}}
-			holds, err := run(ctx, c)
-			if err = errors.Join(err, c.inside(ctx, a.admin, len(holds))); err != nil {
-				return err
-			}
-			all.add(holds)
+// A hold is from when a caller has the lock until it begins to unlock.
+type hold struct{ from, to time.Time }
+
+// holds lets callers take a lock again and again, and returns their holds. In each hold a caller reads the
+// number of a key and writes it back one greater.
+type holds func(ctx context.Context, c crowd, lock, counter string, times int) ([]hold, error)
+
+// processes is the most that a crowd is spread over.
+const processes = 4
+
+// inGo returns callers in Go. Each process has connections of its own.
+func inGo(e *env, made func(*env, *redis.Client) locker) holds {
+	var rdbs [processes]*redis.Client
+	var lockers [processes]locker
+	for i := range rdbs {
+		rdbs[i] = e.rdb()
+		lockers[i] = made(e, rdbs[i])
+	}
+	return func(ctx context.Context, c crowd, lock, counter string, times int) ([]hold, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		asking := ctx
+		if c.callers == 1 { // as a lone caller of a limiter asks
+			asking = context.WithoutCancel(ctx)
 		}
-		return nil
+		all := make([][]hold, c.callers)
+		var running sync.WaitGroup
+		for i := range c.callers {
+			running.Go(func() {
+				for range times {
+					process := i % c.processes
+					h, err := holdOnce(asking, lockers[process], rdbs[process], lock, counter)
+					if err != nil {
+						cancel(err) // the others would wait for the lock that it may have
+						return
+					}
+					all[i] = append(all[i], h)
+				}
+			})
+		}
+		running.Wait()
+		return slices.Concat(all...), context.Cause(ctx)
+	}
+}
+
+func holdOnce(ctx context.Context, l locker, rdb *redis.Client, lock, counter string) (h hold, err error) {
+	unlock, err := l(ctx, lock)
+	if err != nil {
+		return h, err
+	}
+	h.from = time.Now()
+	n, err := rdb.Get(ctx, counter).Int64()
+	if err == nil || errors.Is(err, redis.Nil) {
+		err = rdb.Set(ctx, counter, n+1, 0).Err()
+	}
+	h.to = time.Now()
+	return h, errors.Join(err, unlock(ctx))
+}
+
+// inJava returns threads of Redisson, with an instance for each process.
+func inJava(ctx context.Context, e *env) holds {
+	peer := get(e.java(ctx))
+	var clients []string
+	for range processes {
+		clients = append(clients, redistest.Name(e))
+		get(peer.Connect(ctx, clients[len(clients)-1], e.server.Addr))
+	}
+	return func(ctx context.Context, c crowd, lock, counter string, times int) (all []hold, err error) {
+		l := peer.Lock(clients[0], lock, javapeer.Reentrant)
+		got, err := l.StartCrowd(javapeer.LockCrowdOptions{
+			Threads: c.callers, Rounds: times, Counter: counter, Clients: clients[:c.processes],
+		}).Wait(ctx)
+		for _, h := range got.Holds {
+			all = append(all, hold{h.From, h.To})
+		}
+		if err == nil && len(got.Errors) > 0 {
+			err = fmt.Errorf("exceptions in Java: %v", got.Errors)
+		}
+		return all, err
+	}
+}
+
+func lock(made func(*env, *redis.Client) locker) func(context.Context, *env) turner {
+	return func(ctx context.Context, e *env) turner { return e.locks(ctx, inGo(e, made)) }
+}
+
+func redissonLock(ctx context.Context, e *env) turner {
+	run := inJava(ctx, e)
+	// Until the JVM has compiled what it runs.
+	get(run(ctx, crowd{1, 1}, redistest.Name(e), redistest.Name(e), amount(e, 5000, 20)))
+	return e.locks(ctx, run)
+}
+
+// lockPatience is longer than any turn takes: a library that never wakes a caller would keep everything.
+const lockPatience = 20 * time.Second
+
+// locks measures how holds follow one another.
+func (e *env) locks(ctx context.Context, run holds) turner {
+	none := inGo(e, newNoLock)
+	get(run(ctx, crowd{8, 1}, redistest.Name(e), redistest.Name(e), 2)) // scripts are loaded
+	return func(ctx context.Context, c crowd) (sample, error) {
+		ctx, cancel := context.WithTimeout(ctx, lockPatience)
+		defer cancel()
+		times := amount(e, 30, 2)
+		if c.callers == 1 {
+			times = amount(e, 1000, 20)
+		}
+		// The work of a hold is that of the caller, not of the lock.
+		work, err := e.handing(ctx, none, crowd{1, 1}, times)
+		if err != nil {
+			return work, err
+		}
+		s, err := e.handing(ctx, run, c, times)
+		s.cpu -= work.cpu
+		return s, err
+	}
+}
+
+// handing measures hand-overs: from the begin of an unlock until the next caller has the lock. It is an error
+// if two callers had the lock at once: then the number in the end is less than the holds.
+func (e *env) handing(ctx context.Context, run holds, c crowd, times int) (s sample, err error) {
+	var all []hold
+	counter := redistest.Name(e)
+	used, err := e.usage(ctx, func() (err error) {
+		all, err = run(ctx, c, redistest.Name(e), counter, times)
+		time.Sleep(amount(e, 100*time.Millisecond, 0)) // for what an unlock leaves
+		return err
 	})
-	*to = append(*to, all.sample(used))
-	return err
+	if err != nil {
+		return s, err
+	}
+	n, err := e.admin.Get(ctx, counter).Int()
+	if err == nil && n != len(all) {
+		err = fmt.Errorf("two were inside at once: %d holds, and the counter is %d", len(all), n)
+	}
+	slices.SortFunc(all, func(a, b hold) int { return a.from.Compare(b.from) })
+	var gaps []float64
+	for i := range all[1:] {
+		gaps = append(gaps, float64(all[i+1].from.Sub(all[i].to))/1e3)
+	}
+	s = used.by(float64(len(gaps)))
+	s.perSecond = float64(len(gaps)) / all[len(all)-1].from.Sub(all[0].from).Seconds()
+	s.p50, s.p99 = quantile(gaps, 0.50), quantile(gaps, 0.99)
+	return s, err
 }
