@@ -23,8 +23,8 @@ func ByMethod(_ context.Context, fullMethod string) (string, error) { return ful
 
 // ByPeer is a Key that gives each address of a peer a limit, for servers. The key is an IPv4 address,
 // such as "192.0.2.1", or a /64 of IPv6, such as "2001:db8::/64", because one peer has all addresses
-// of a /64. For another transport it is the text of the address; if that is empty, the error is a
-// limit.ErrInvalidArgument.
+// of a /64. All peers of a Unix socket have the key "unix". For another transport it is the text of the
+// address; if that is empty, the error is a limit.ErrInvalidArgument.
 //
 // Behind a proxy the peer is the proxy. Metadata such as x-forwarded-for is not read, because any
 // client can send it.
@@ -32,6 +32,9 @@ func ByPeer(ctx context.Context, _ string) (string, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
 		return "", fmt.Errorf("%w: the call has no peer", limit.ErrInvalidArgument)
+	}
+	if p.Addr.Network() == "unix" {
+		return admission.Unix, nil
 	}
 	text := p.Addr.String()
 	if address, ok := admission.ParseAddr(text); ok {

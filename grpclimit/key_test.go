@@ -39,7 +39,8 @@ func TestByPeer(t *testing.T) {
 		{text("[::ffff:192.0.2.7]:1234"), "192.0.2.7"},
 		{text("bufconn"), "bufconn"},
 		{text(""), ""},
-		{&net.UnixAddr{Name: "@", Net: "unix"}, "@"},
+		{&net.UnixAddr{Name: "@", Net: "unix"}, "unix"},
+		{&net.UnixAddr{Net: "unix"}, "unix"},
 		{&net.TCPAddr{Port: 1}, ":1"},
 		{nil, ""},
 	} {

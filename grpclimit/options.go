@@ -36,7 +36,8 @@ func WithCost(cost func(ctx context.Context, fullMethod string, message any) int
 }
 
 // WithPolicy names the limit for the peer: the subject of the QuotaFailure. The name is the same for
-// all keys, so it reveals none. The default is empty.
+// all keys, so it reveals none. The default is the Policy of the Result: the name of a Keyed or of a rule,
+// otherwise empty.
 func WithPolicy(name string) Option {
 	return option(func(g *gate) { g.policy = name })
 }

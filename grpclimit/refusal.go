@@ -56,12 +56,12 @@ func exhausted(policy string, r limit.Result) *refusal {
 	failure := &errdetails.QuotaFailure{}
 	for _, each := range r.Each {
 		if !each.Allowed {
-			v := violation(policyOf(each, policy), described(each))
+			v := violation(cmp.Or(policy, each.Policy), described(each))
 			failure.Violations = append(failure.Violations, v)
 		}
 	}
 	if failure.Violations == nil {
-		failure.Violations = append(failure.Violations, violation(policyOf(r, policy), described(r)))
+		failure.Violations = append(failure.Violations, violation(cmp.Or(policy, r.Policy), described(r)))
 	}
 	if r.RetryAfter <= 0 {
 		return &refusal{status: withDetails("rate limit exceeded", failure)}
@@ -99,9 +99,6 @@ func withDetails(text string, details ...protoadapt.MessageV1) *status.Status {
 func violation(policy, description string) *errdetails.QuotaFailure_Violation {
 	return &errdetails.QuotaFailure_Violation{Subject: policy, Description: description}
 }
-
-// policyOf returns the name of a limit for the peer.
-func policyOf(r limit.Result, policy string) string { return cmp.Or(r.Policy, policy) }
 
 // described describes a limit without its name, in words that are true of windows, of buckets (Limit
 // is their capacity) and of leases.

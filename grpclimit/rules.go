@@ -98,7 +98,12 @@ func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limi
 	defer a.mu.Unlock()
 	call := rules.Call{
 		Method: http.MethodPost, Path: fullMethod, Route: fullMethod,
-		Header:  func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) },
+		Header: func(name string) []string {
+			if name == "Host" {
+				name = ":authority" // the host of a call
+			}
+			return metadata.ValueFromIncomingContext(ctx, name)
+		},
 		Address: func() (string, error) { return ByPeer(ctx, fullMethod) },
 		Timeout: a.gate.timeout,
 	}

@@ -93,6 +93,10 @@ func TestErrorsOfRules(t *testing.T) {
 	if !errors.Is(seen, errSecret) {
 		t.Errorf("the hook received %v", seen)
 	}
+	byHost := ruled(rulesOf(t, "rules: [{name: a, by: header Host, limits: [{rate: 1/1h}]}]"), nil)
+	host := serve(t, &service{}, byHost) // Host is :authority
+	redistest.NoError(t, emptyCall(t.Context(), host))
+	wantCode(t, emptyCall(t.Context(), host), codes.ResourceExhausted)
 	noUser := ruled(rulesOf(t, "rules: [{name: a, by: user, limits: [{rate: 1/1h}]}]"), nil)
 	wantCode(t, emptyCall(t.Context(), serve(t, &service{}, noUser)), codes.InvalidArgument)
 }

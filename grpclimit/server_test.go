@@ -20,8 +20,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A refusal contains the time to retry, the quota and its numbers, but not the name of the limiter. If
-// several limits decide, each that refused is a violation.
+// A refusal contains the time to retry, the quota and its numbers, but not a name of the limiter. If several limits decide, each that refused is a violation.
 func TestRefusal(t *testing.T) {
 	one, several := refusedFor(1500*time.Microsecond+1), refusedFor(1500*time.Microsecond+1)
 	several.result.Each = []limit.Result{
@@ -32,7 +31,7 @@ func TestRefusal(t *testing.T) {
 	for want, outcome := range map[string]outcome{
 		"reads: a limit of 10 permits, which come back within 1m0s": one,
 		"reads: a limit of 1 permits, which come back within 1s, " +
-			"hour: a limit of 3 permits, which come back within 1h0m0s": several,
+			"reads: a limit of 3 permits, which come back within 1h0m0s": several,
 	} {
 		s := &service{}
 		client := serve(t, s, limited(saying(outcome), grpclimit.ByMethod, grpclimit.WithPolicy("reads")))

@@ -17,8 +17,8 @@ import (
 // proxies are yours.
 //
 // The key is an IPv4 address, or a /64 of IPv6, such as "2001:db8::/64", because a visitor has all
-// addresses of a /64. If the address cannot be parsed, like that of a Unix socket, the error is an
-// ErrNoKey.
+// addresses of a /64. Requests through a Unix socket have the key "unix", because a proxy on this machine
+// sent them. If the address cannot be parsed, the error is an ErrNoKey.
 func ByAddress() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		addr, ok := admission.ParseAddr(r.RemoteAddr)
@@ -26,13 +26,19 @@ func ByAddress() KeyFunc {
 	}
 }
 
+// local reports whether a request came through a Unix socket.
+func local(r *http.Request) bool {
+	return strings.HasPrefix(r.RemoteAddr, "@") || strings.HasPrefix(r.RemoteAddr, "/")
+}
+
 // ByAddressVia is ByAddress behind proxies with known addresses. Each proxy is an address
 // or a CIDR, such as "10.0.0.0/8". List your own proxies only.
 //
 // The entries of X-Forwarded-For are read from the right, where your proxies append. The key is the
 // first address that is not a proxy. Entries to the left of it are ignored, because a visitor can
-// write them. If RemoteAddr is not a proxy, it is the key, and the field is ignored. If all entries
-// are proxies, or the next entry cannot be parsed, the key is the last proxy.
+// write them. If RemoteAddr is not a proxy, it is the key, and the field is ignored; what connects through
+// a Unix socket is a proxy. If all entries are proxies, or the next entry cannot be parsed, the key is the
+// last proxy.
 //
 // If proxies is empty or one of them cannot be parsed, the error is a limit.ErrInvalidArgument.
 func ByAddressVia(proxies ...string) (KeyFunc, error) {
@@ -53,12 +59,12 @@ func ByAddressVia(proxies ...string) (KeyFunc, error) {
 	}
 	return func(r *http.Request) (string, error) {
 		addr, ok := admission.ParseAddr(r.RemoteAddr)
-		for chain := chainOf(r); ok && isProxy(addr); {
+		for chain := chainOf(r); ok && isProxy(addr) || !ok && local(r); {
 			before, there := admission.ParseAddr(chain.next())
 			if !there {
 				break
 			}
-			addr = before
+			addr, ok = before, true
 		}
 		return addressKey(addr, ok, r)
 	}, nil
@@ -129,6 +135,9 @@ func (c *chain) next() string {
 
 // addressKey returns the key of addr, which is that of r if ok is true.
 func addressKey(addr netip.Addr, ok bool, r *http.Request) (string, error) {
+	if !ok && local(r) {
+		return admission.Unix, nil
+	}
 	if !ok {
 		return "", fmt.Errorf("%w: RemoteAddr is %q, must be an address", ErrNoKey, r.RemoteAddr)
 	}

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ func (m *Middleware) setFields(h http.Header, result limit.Result, lines *[3]str
 	if m.fields.has(XRateLimit) {
 		setXRateLimit(h, &result, time.Now())
 	}
-	if m.exposed != "" {
+	if m.exposed != "" && !slices.Contains(h[fieldExpose], m.exposed) {
 		h[fieldExpose] = append(h[fieldExpose], m.exposed)
 	}
 }
@@ -98,7 +99,7 @@ func addLine(h http.Header, name string, line []string) {
 
 // setDraft6 sets the fields of draft-ietf-httpapi-ratelimit-headers-06 for the limit that binds. In
 // that draft RateLimit-Policy is a list of Integers; policies is false if the field is in the form of
-// draft 11.
+// draft 11. The numbers of a middleware around this one stay if they bind.
 func setDraft6(h http.Header, result *limit.Result, policies bool) {
 	if policies {
 		var b []byte
@@ -112,16 +113,28 @@ func setDraft6(h http.Header, result *limit.Result, policies bool) {
 		}
 		addLine(h, fieldPolicy, []string{string(b)})
 	}
-	if result.Limit > 0 && !result.Degraded {
+	if binds(h[fieldLimit], h[fieldRemaining], result) {
 		h[fieldLimit] = integerLine(result.Limit)
 		h[fieldRemaining] = integerLine(result.Remaining)
 		h[fieldReset] = integerLine(seconds(window(result)))
 	}
 }
 
+// binds reports whether a result has numbers, and binds rather than the limit whose numbers are in the
+// header: it refused the request, or a smaller share of it is left.
+func binds(limits, remaining []string, result *limit.Result) bool {
+	if result.Limit <= 0 || result.Degraded {
+		return false
+	}
+	most, ok := readNumber(strings.Join(limits, ","))
+	left, known := readNumber(strings.Join(remaining, ","))
+	return !ok || !known || !result.Allowed ||
+		float64(result.Remaining)*float64(most) < float64(left)*float64(result.Limit)
+}
+
 // setXRateLimit sets the fields that are older than the drafts, for the limit that binds.
 func setXRateLimit(h http.Header, result *limit.Result, now time.Time) {
-	if result.Limit > 0 && !result.Degraded {
+	if binds(h[fieldXLimit], h[fieldXRemaining], result) {
 		h[fieldXLimit] = integerLine(result.Limit)
 		h[fieldXRemaining] = integerLine(result.Remaining)
 		at := now.Add(window(result))

@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -144,17 +145,42 @@ func TestOlderFields(t *testing.T) {
 	})
 }
 
-// A Middleware within another adds lines to the fields, which RFC 9651 joins to one list.
+// A Middleware within another adds lines to the fields, which RFC 9651 joins to one list. Fields for one
+// limit have the limit that binds, wherever it is.
 func TestFieldsOfSeveralMiddlewares(t *testing.T) {
-	outer := newMiddleware(t, newMemory(t, 10, time.Minute), all, httplimit.WithPolicies("all"))
-	inner := newMiddleware(t, newMemory(t, 5, time.Second), all, httplimit.WithPolicies("route"))
+	opts := []httplimit.Option{httplimit.WithExposedFields(),
+		httplimit.WithFields(httplimit.Draft11 | httplimit.Draft6 | httplimit.XRateLimit)}
+	for _, test := range []struct {
+		outer, inner int64 // the rates of a minute and a second
+		want         [3]string
+	}{
+		{10, 5, [3]string{`"all";r=9;t=60 | "route";r=4;t=1`, "5", "4"}},
+		{5, 10, [3]string{`"all";r=4;t=60 | "route";r=9;t=1`, "5", "4"}},
+	} {
+		outer := newMiddleware(t, newMemory(t, test.outer, time.Minute), all,
+			append(opts, httplimit.WithPolicies("all"))...)
+		inner := newMiddleware(t, newMemory(t, test.inner, time.Second), all,
+			append(opts, httplimit.WithPolicies("route"))...)
+		w := httptest.NewRecorder()
+		outer.Handler(inner.Handler(http.NotFoundHandler())).ServeHTTP(w, get(t))
+		status(t, w, http.StatusNotFound)
+		header(t, w.Header(), map[string]string{
+			"RateLimit":        test.want[0],
+			"RateLimit-Policy": fmt.Sprintf(`"all";q=%d;w=60 | "route";q=%d;w=1`, test.outer, test.inner),
+			"RateLimit-Limit":  test.want[1], "RateLimit-Remaining": test.want[2],
+			"X-RateLimit-Limit": test.want[1], "X-RateLimit-Remaining": test.want[2],
+		})
+		if lines := w.Header()["Access-Control-Expose-Headers"]; len(lines) != 1 {
+			t.Errorf("exposed twice: %q", lines)
+		}
+	}
+	// A refusal binds, whatever is left of the limit around it.
+	outer := newMiddleware(t, newMemory(t, 1, time.Minute), all, opts...)
+	refused := limit.Result{Limit: 9, Remaining: 5, RetryAfter: time.Second}
+	inner := newMiddleware(t, says(refused, nil), all, opts...)
 	w := httptest.NewRecorder()
-	outer.Handler(inner.Handler(http.NotFoundHandler())).ServeHTTP(w, get(t))
-	status(t, w, http.StatusNotFound)
-	header(t, w.Header(), map[string]string{
-		"RateLimit":        `"all";r=9;t=60 | "route";r=4;t=1`,
-		"RateLimit-Policy": `"all";q=10;w=60 | "route";q=5;w=1`,
-	})
+	outer.Handler(inner.Handler(ignore)).ServeHTTP(w, get(t))
+	header(t, w.Header(), map[string]string{"X-RateLimit-Limit": "9", "RateLimit-Limit": "9"})
 }
 
 // For all names and numbers the fields are Lists of RFC 9651 with values in their bounds, and the

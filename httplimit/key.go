@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/redisson-go/rratelimiter/internal/admission"
 )
 
 // A KeyFunc returns the key of a request, such as the name of its user. Requests with the same key
@@ -72,12 +74,11 @@ func ByRoute() KeyFunc {
 // The key is a hash, so that secrets do not reach Redis, long values do no harm, and no value equals
 // the key of another KeyFunc: 32 hexadecimal digits, the first half of the SHA-256 of the field's
 // name in lower case, a colon and the value. Without the field, with an empty value or with several
-// values the error is an ErrNoKey; FirstOf tries another key. net/http keeps Host apart from the
-// header, so ByHeader does not find it.
+// values the error is an ErrNoKey; FirstOf tries another key.
 func ByHeader(name string) KeyFunc {
 	prefix, name := strings.ToLower(name)+":", http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
-		values := r.Header[name]
+		values := admission.Header(r, name)
 		if len(values) != 1 || values[0] == "" {
 			return "", fmt.Errorf("%w: field %q has %d values, must have 1 that is not empty",
 				ErrNoKey, name, len(values))

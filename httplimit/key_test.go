@@ -42,6 +42,9 @@ func TestByHeader(t *testing.T) {
 	if same, _ := key(request("k")); err != nil || other == same {
 		t.Errorf("two fields, one key: %q %v", other, err)
 	}
+	if host, err := httplimit.ByHeader("host")(&http.Request{Host: "example.com"}); err != nil || host == "" {
+		t.Errorf("the host: %q, %v", host, err)
+	}
 }
 
 func TestByRoute(t *testing.T) {

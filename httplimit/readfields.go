@@ -49,10 +49,18 @@ func readDate(text string, now time.Time) (time.Duration, bool) {
 	return max(0, date.Sub(now)), err == nil
 }
 
-// readSeconds parses a number of seconds without a sign.
+// readSeconds parses a number of seconds without a sign. Some servers send a fraction.
 func readSeconds(text string) (time.Duration, bool) {
-	n, ok := readNumber(text)
-	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second, ok
+	whole, fraction, dotted := strings.Cut(text, ".")
+	n, ok := readNumber(whole)
+	d := time.Duration(min(n, math.MaxInt64/int64(time.Second)-1)) * time.Second
+	if dotted && ok {
+		part, err := strconv.ParseFloat("0."+strings.TrimRight(fraction, " \t"), 64)
+		_, ok = readNumber(fraction)
+		ok = ok && err == nil
+		d += time.Duration(math.Round(part * float64(time.Second)))
+	}
+	return d, ok
 }
 
 // readNumber parses digits. A number beyond int64 becomes math.MaxInt64.
@@ -70,16 +78,17 @@ func readNumber(text string) (int64, bool) {
 
 // readXReset parses X-RateLimit-Reset, whose unit no document defines (see RetryAfterTransport).
 func readXReset(text string, now time.Time) (time.Duration, bool) {
-	n, ok := readNumber(text)
-	switch {
+	d, ok := readSeconds(text)
+	whole, _, _ := strings.Cut(text, ".")
+	switch n, _ := readNumber(whole); {
 	case !ok:
 		return readDate(text, now)
 	case n >= 1e12:
 		return max(0, time.UnixMilli(n).Sub(now)), true
 	case n >= 1e9:
-		return max(0, time.Unix(n, 0).Sub(now)), true
+		return max(0, time.Unix(0, 0).Add(d).Sub(now)), true
 	}
-	return time.Duration(n) * time.Second, true
+	return d, true
 }
 
 // readDraft11 parses RateLimit of draft 11 and returns the longest t of the items whose r is 0. It

@@ -33,7 +33,8 @@ const (
 // section 10.2.3); RateLimit of draft-ietf-httpapi-ratelimit-headers-11, with the longest t of the
 // items whose r is 0; RateLimit-Reset of draft 6, if RateLimit-Remaining is 0 or absent; and
 // X-RateLimit-Reset in the same way. X-RateLimit-Reset is a date, or a number: from 10^12 on a Unix
-// time in ms, from 10^9 on in seconds, and below that seconds from now. Malformed fields are ignored.
+// time in ms, from 10^9 on in seconds, and below that seconds from now. Except in draft 11, seconds may
+// have a fraction, which some servers send. Malformed fields are ignored.
 // Dates are compared with the Date of the response, if it has one, so that the clocks need not agree.
 //
 // A server can pause a host for at most 10 minutes. When the pause ends, all waiting

@@ -101,7 +101,9 @@ func TestRefusalDelaysTheNextRequest(t *testing.T) {
 			"no field":     {429, f(), none},
 			"rubbish":      {429, f("Retry-After", "soon"), none},
 			"below 0":      {429, f("Retry-After", "-3"), none},
-			"a fraction":   {429, f("Retry-After", "1.5"), none},
+			"a fraction":   {429, f("Retry-After", "0.493"), 493 * time.Millisecond},
+			"two dots":     {429, f("Retry-After", "1.5.2"), none},
+			"an exponent":  {429, f("Retry-After", "1e1"), none},
 			"for too long": {429, f("Retry-After", "86400"), 10 * time.Minute},
 			"for ever":     {429, f("Retry-After", strings.Repeat("9", 99)), 10 * time.Minute},
 			"a date":       {429, f("Retry-After", date(5*time.Second)), 5 * time.Second},
@@ -116,11 +118,13 @@ func TestRefusalDelaysTheNextRequest(t *testing.T) {
 			"draft 11, some left": {429, f("RateLimit", `"a";r=1;t=4`), none},
 			"draft 6": {
 				429, f("RateLimit-Remaining", "0", "RateLimit-Reset", "6"), 6 * time.Second},
+			"draft 6, a fraction":   {429, f("RateLimit-Reset", "6.5"), 6500 * time.Millisecond},
 			"draft 6, no remaining": {429, f("RateLimit-Reset", "6"), 6 * time.Second},
 			"draft 6, some left": {
 				429, f("RateLimit-Remaining", "1", "RateLimit-Reset", "6"), none},
 			"X, seconds": {
 				429, f("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8"), 8 * time.Second},
+			"X, Unix time, a fraction": {429, unix(9*time.Second, ".250"), 9250 * time.Millisecond},
 			"X, some left": {
 				429, f("X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "8"), none},
 			"X, seconds, the most":  {429, f("X-RateLimit-Reset", "999999999"), 10 * time.Minute},

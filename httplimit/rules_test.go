@@ -110,8 +110,8 @@ func TestErrorsOfRules(t *testing.T) {
 	m := newRules(t, rulesOf(t, twoRules), opts...)
 	noAddress := newRules(t, rulesOf(t, twoRules),
 		append(opts, httplimit.WithAddress(keyIs("", errSecret)))...)
-	unix := to(t, "/", "")
-	unix.RemoteAddr = "@"
+	nowhere := to(t, "/", "")
+	nowhere.RemoteAddr = ""
 	for name, test := range map[string]struct {
 		m       *httplimit.Middleware
 		request *http.Request
@@ -122,7 +122,7 @@ func TestErrorsOfRules(t *testing.T) {
 		"the user fails":    {m, to(t, "/search", "unknown"), http.StatusServiceUnavailable, errSecret},
 		"the address fails": {noAddress, to(t, "/", ""), http.StatusServiceUnavailable, errSecret},
 		"no limit":          {m, to(t, "/search", "unlimited"), http.StatusOK, nil},
-		"no address":        {m, unix, http.StatusBadRequest, httplimit.ErrNoKey},
+		"no address":        {m, nowhere, http.StatusBadRequest, httplimit.ErrNoKey},
 	} {
 		seen = nil
 		status(t, visit(test.m, test.request), test.status)
@@ -232,7 +232,8 @@ func TestLongPathsHaveNoFallback(t *testing.T) {
 	status(t, visit(m, to(t, "/login", "")), http.StatusOK)
 	for path, want := range map[string]int{
 		"/login":                               http.StatusTooManyRequests,
-		strings.Repeat("/", 8000) + "/login":   http.StatusTooManyRequests,
+		strings.Repeat("/", 99) + "/login":     http.StatusTooManyRequests,
+		strings.Repeat("/", 100) + "/login":    http.StatusBadRequest,
 		strings.Repeat("/", 1<<20) + "/login":  http.StatusBadRequest,
 		strings.Repeat("/.", 1<<19) + "/login": http.StatusBadRequest,
 	} {

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path"
@@ -26,11 +28,11 @@ import (
 
 const loginRules = `
 rules:
-  - {name: login, match: {route: POST /api/login}, limits: [{rate: 9999/1h}]}
-  - {name: login-part, match: {route: POST /api/login/}, limits: [{rate: 9999/1h}]}
-  - {name: tenant, match: {route: 'POST /tenants/{tenant}'}, limits: [{rate: 9999/1h}]}
+  - {name: login, match: {route: POST /api/login}, limits: [{rate: 999999/1h}]}
+  - {name: login-part, match: {route: POST /api/login/}, limits: [{rate: 999999/1h}]}
+  - {name: tenant, match: {route: 'POST /tenants/{tenant}'}, limits: [{rate: 999999/1h}]}
   - {name: health, match: {route: /health}, exempt: true}
-  - {name: rest, limits: [{rate: 9999/1h}]}
+  - {name: rest, limits: [{rate: 999999/1h}]}
 `
 
 // However a path is written, a request that a router serves as /api/login or as a tenant is counted by the
@@ -59,6 +61,49 @@ func TestNoPathBypassesARule(t *testing.T) {
 // the whole rest of the path. docs/rules.md lists them under "Not covered".
 var bypassOnEcho = []string{"/tenants/acme/x", "/tenants/acme/x/y", "/tenants/acme/.."}
 
+// No random path bypasses a rule, also with bytes that should have been escaped.
+func TestNoRandomPathBypassesARule(t *testing.T) {
+	parts := []string{"/", "/", "/", "%2F", "%2f", ";", "|", "\xff", "\"", "..", ".", "%2e%2e", "%2E", "/../",
+		".json", "%", "%25", "x", "/api/login", "/tenants/", "acme", "/health", "%6Cogin", "api", "login"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for name, router := range routers(t) {
+		if name == "httputil.ReverseProxy" {
+			continue // TestNoPathBypassesARule has it, over the network
+		}
+		text := loginRules
+		if strings.HasPrefix(name, "echo") { // see TestRuleForTheLastParamOfEcho
+			text = strings.Replace(loginRules, "{tenant}", "{tenant...}", 1)
+		}
+		limited := limitedBy(t, text, router)
+		served := map[string]int{}
+		for range 6_000 {
+			target := pick(random, "/api/login", "/tenants/acme", "/health", "/x", "")
+			for range 1 + random.IntN(3) {
+				at := random.IntN(len(target) + 1)
+				target = target[:at] + pick(random, parts...) + target[at:]
+			}
+			from := bufio.NewReader(strings.NewReader("POST " + target + " HTTP/1.1\r\nHost: x\r\n\r\n"))
+			request, err := http.ReadRequest(from)
+			if err != nil {
+				continue
+			}
+			w := httptest.NewRecorder()
+			limited.ServeHTTP(w, request)
+			by, counted := w.Body.String(), w.Header().Get("RateLimit-Policy")
+			served[by]++
+			hasRule := by == "login" || by == "tenant"
+			if hasRule && !strings.Contains(counted, `"`+by) || by == "other" && counted == "" {
+				t.Errorf("%s: POST %s is served by %s, and counted by %q", name, target, by, counted)
+			}
+		}
+		if min(served["login"], served["tenant"], served["health"]) < 10 {
+			t.Errorf("%s has served %v; too little was tried", name, served)
+		}
+	}
+}
+
+func pick(random *rand.Rand, all ...string) string { return all[random.IntN(len(all))] }
+
 // A rule for any number of segments counts all paths that the last :param of echo matches.
 func TestRuleForTheLastParamOfEcho(t *testing.T) {
 	text := strings.Replace(loginRules, "{tenant}", "{tenant...}", 1)
@@ -73,10 +118,15 @@ func TestRuleForTheLastParamOfEcho(t *testing.T) {
 // behind starts a router behind the rules of a file, and returns its address.
 func behind(t *testing.T, text string, router http.Handler) string {
 	t.Helper()
+	return strings.TrimPrefix(start(t, limitedBy(t, text, router)), "http://")
+}
+
+// limitedBy returns a router behind the rules of a file.
+func limitedBy(t *testing.T, text string, router http.Handler) http.Handler {
+	t.Helper()
 	set := redistest.Must(rules.Parse([]byte(text)))(t)
 	limits := redistest.Must(rules.New(rules.InMemory(), set))(t)
-	limited := redistest.Must(httplimit.NewRules(limits, nil))(t)
-	return strings.TrimPrefix(start(t, limited.Handler(router)), "http://")
+	return redistest.Must(httplimit.NewRules(limits, nil))(t).Handler(router)
 }
 
 // paths returns many forms of /api/login, /health and the path of a tenant, and paths that look like them.
@@ -196,8 +246,13 @@ func routers(t *testing.T) map[string]http.Handler {
 		"chi":                        onChi(),
 		"chi, CleanPath":             onChi(chimiddleware.CleanPath),
 		"chi, StripSlashes":          onChi(chimiddleware.StripSlashes),
+		"chi, URLFormat":             onChi(chimiddleware.URLFormat),
+		"chi, all of them": onChi(chimiddleware.CleanPath, chimiddleware.StripSlashes,
+			chimiddleware.URLFormat),
 		"gin":                        onGin(func(*gin.Engine) {}),
 		"gin, UseRawPath":            onGin(func(e *gin.Engine) { e.UseRawPath = true }),
+		"gin, UseEscapedPath":        onGin(func(e *gin.Engine) { e.UseEscapedPath = true }),
+		"gin, raw, RemoveExtraSlash": onGin(func(e *gin.Engine) { e.UseRawPath, e.RemoveExtraSlash = true, true }),
 		"gin, RemoveExtraSlash":      onGin(func(e *gin.Engine) { e.RemoveExtraSlash = true }),
 		"gin, RedirectFixedPath":     onGin(func(e *gin.Engine) { e.RedirectFixedPath = true }),
 		"echo":                       onEcho(),

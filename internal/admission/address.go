@@ -25,6 +25,9 @@ func ParseAddr(text string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), true
 }
 
+// Unix is the key of all that connects through a Unix socket: a proxy on this machine.
+const Unix = "unix"
+
 // AddressKey returns the key of an address from ParseAddr: the address itself for IPv4, and the /64
 // for IPv6, which is the least that one customer is given.
 func AddressKey(addr netip.Addr) string {

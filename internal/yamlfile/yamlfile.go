@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decode returns the first two documents of a file.
+// Decode returns the first two documents of a file that are not empty. One that begins and has no content may
+// be the end of a file that a template wrote.
 func Decode(data []byte) (documents []*yaml.Node, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	for len(documents) < 2 {
@@ -25,7 +26,9 @@ func Decode(data []byte) (documents []*yaml.Node, err error) {
 		if err != nil {
 			return nil, err
 		}
-		documents = append(documents, n)
+		if root := n.Content[0]; root.Tag != "!!null" || root.Value != "" {
+			documents = append(documents, n)
+		}
 	}
 	return documents, nil
 }

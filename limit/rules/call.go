@@ -17,9 +17,10 @@ type Call struct {
 	// Method is the HTTP method. A gRPC call is a POST.
 	Method string
 
-	// Path is the escaped path of a URL, as url.URL.EscapedPath returns it, or the full
-	// method of a gRPC call, "/package.Service/Method". If there are rules, a Path of more
-	// than 8 KiB is a limit.ErrInvalidArgument.
+	// Path is the escaped path of a URL as it was sent, RawPath of url.URL or, if that is
+	// empty, its EscapedPath; or the full method of a gRPC call, "/package.Service/Method".
+	// If there are rules, a Path of more than 8 KiB or 100 slashes, %2F included, is a
+	// limit.ErrInvalidArgument.
 	Path string
 
 	// Route is the value of a rule by route, such as the full method of gRPC. If it is empty,
@@ -81,16 +82,28 @@ type use struct {
 	key  string
 }
 
-// mostPath bounds the path of a call, in bytes. The readings of a longer path would cost the server more
-// than the request costs the visitor.
-const mostPath = 8 << 10
+// The bounds of the path of a call, in bytes and slashes. The readings of a longer path would cost the server
+// more than the request costs the visitor.
+const (
+	mostPath    = 8 << 10
+	mostSlashes = 100
+)
+
+// slashes returns the number of slashes in an escaped path once it is decoded.
+func slashes(escaped string) int {
+	return strings.Count(escaped, "/") + strings.Count(escaped, "%2F") + strings.Count(escaped, "%2f")
+}
 
 // uses returns the rules that apply to a call, in the order of the file. If its path has several readings,
 // the rules of all readings apply, and the call is free only if no reading has any.
 func (s *Set) uses(call *Call) (uses []use, err error) {
-	if len(call.Path) > mostPath && len(s.rules) > 0 {
+	if n := len(call.Path); n > mostPath && len(s.rules) > 0 {
 		return nil, fmt.Errorf("%w: the path has %d bytes, must have at most %d", limit.ErrInvalidArgument,
-			len(call.Path), mostPath)
+			n, mostPath)
+	}
+	if n := slashes(call.Path); n > mostSlashes && len(s.rules) > 0 {
+		return nil, fmt.Errorf("%w: the path has %d slashes, must have at most %d", limit.ErrInvalidArgument,
+			n, mostSlashes)
 	}
 	c := caller{Call: call}
 	for _, most := range s.routes.find(call.Method, call.Path) {

@@ -3,7 +3,9 @@ package rules
 import (
 	"context"
 	"net/http"
+	"net/url"
 
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -17,6 +19,15 @@ func (r *Rules) AllowRequest(
 ) (result limit.Result, done func(context.Context) error, err error) {
 	result, _, done, err = r.ReserveRequest(ctx, request, user, address, n)
 	return result, done, err
+}
+
+// sent returns a path as it was sent. EscapedPath loses %2F if the path also has a byte that should have been
+// escaped, and routers read RawPath. Where a middleware has changed only Path, RawPath is out of date.
+func sent(u *url.URL) string {
+	if plain, err := url.PathUnescape(u.RawPath); err == nil && plain == u.Path {
+		return u.RawPath
+	}
+	return u.EscapedPath()
 }
 
 // ReserveRequest is AllowRequest, and returns the Reservation of the Grant, which may be nil;
@@ -33,14 +44,9 @@ func (r *Rules) ReserveRequest(
 		return func() (string, error) { return f(request) }
 	}
 	grant, err := r.allow(ctx, Call{
-		Method: request.Method, Path: request.URL.EscapedPath(), Route: request.Pattern,
-		Header: func(name string) []string {
-			if name == "Host" { // net/http removes it from Header
-				return []string{request.Host}
-			}
-			return request.Header[name]
-		},
-		User: of(user), Address: of(address),
+		Method: request.Method, Path: sent(request.URL), Route: request.Pattern,
+		Header: func(name string) []string { return admission.Header(request, name) },
+		User:   of(user), Address: of(address),
 	}, n)
 	if err == nil && grant.Running() {
 		done = grant.Done

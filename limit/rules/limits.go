@@ -135,8 +135,8 @@ func (p *parser) span(what string, n *yaml.Node) time.Duration {
 	switch {
 	case n.Kind != yaml.ScalarNode || err != nil:
 		p.wrong(n.Line, "%s is %s, must be a time such as 30s, 1m or 24h", what, kind(n))
-	case d < time.Millisecond || d > form.MostTime:
-		p.wrong(n.Line, "%s is %s, must be 1ms to %v", what, n.Value, form.MostTime)
+	case d < time.Millisecond || d > form.MostTime || d%time.Millisecond != 0:
+		p.wrong(n.Line, "%s is %s, must be 1ms to %v, in whole ms", what, n.Value, form.MostTime)
 	}
 	return d
 }

@@ -29,7 +29,7 @@ const (
 // 2^40". For a file that is not YAML, that is the only mistake, without a line if the file is larger than
 // 64 KiB. Each mistake is a limit.ErrInvalidArgument. After any mistake the Set is nil.
 func Parse(data []byte) (*Set, error) {
-	p := parser{set: &Set{routes: &routes{http.NewServeMux()}, sum: sha256.Sum256(data)}}
+	p := parser{set: &Set{routes: newRoutes(), sum: sha256.Sum256(data)}}
 	if len(data) > mostBytes {
 		p.wrong(1, "the file has %d bytes, must have at most %d", len(data), mostBytes)
 	} else if root := p.document(data); root != nil {

@@ -8,35 +8,43 @@ import (
 )
 
 // readings returns the ways, as escaped paths, in which a server behind the rules may read an escaped path.
-// The server may decode %2F to a slash; remove dot segments, and double slashes before or after that;
-// remove a trailing slash; and, as servlets do, the text behind a semicolon in a segment. A path of plain
-// names has one reading. All readings are clean for a mux, so that it redirects none.
-func readings(escaped string) []string {
-	if !strings.ContainsAny(escaped, "%;") && path.Clean(escaped) == escaped && escaped[0] == '/' {
+// The server may decode %2F to a slash; remove dot segments, and double slashes before or after that, all of
+// it before or after it decodes; remove a trailing slash; and, as servlets do, the text behind a semicolon in
+// a segment. A path of plain names has one reading. All readings are clean for a mux, so that it redirects
+// none.
+func (t *routes) readings(escaped string) []string {
+	if len(escaped) < 256 && !strings.ContainsAny(escaped, "%;") && path.Clean(escaped) == escaped &&
+		escaped[0] == '/' {
 		return []string{escaped}
 	}
-	sent := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
-	for i, s := range sent {
-		if plain, err := url.PathUnescape(s); err == nil {
-			sent[i] = plain
+	var all [][]string
+	add := func(some ...[]string) {
+		for _, s := range some {
+			if !slices.ContainsFunc(all, func(there []string) bool { return slices.Equal(there, s) }) {
+				all = append(all, s)
+			}
 		}
 	}
-	all := [][]string{sent, strings.Split(strings.Join(sent, "/"), "/")}
+	sent := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
+	for _, raw := range [][]string{sent, withoutDots(sent), withoutDots(withoutEmpty(sent))} {
+		names := decoded(raw)
+		add(names, strings.Split(strings.Join(names, "/"), "/"))
+	}
 	for _, segments := range all {
-		all = append(all, withoutParameters(segments))
+		add(withoutParameters(segments))
 	}
 	for _, segments := range all {
 		resolved := withoutDots(segments)
-		all = append(all, resolved, withoutEmpty(resolved), withoutDots(withoutEmpty(segments)))
+		add(resolved, withoutEmpty(resolved), withoutDots(withoutEmpty(segments)))
 	}
 	for _, segments := range all {
 		if slices.Contains(segments, "/") {
-			all = append(all, slashesNamed(segments))
+			add(slashesNamed(segments))
 		}
 	}
 	var paths []string
 	for _, segments := range all {
-		p := escape(segments)
+		p := t.escape(segments)
 		paths = append(paths, p)
 		if p != "/" {
 			paths = append(paths, strings.TrimSuffix(p, "/"))
@@ -44,6 +52,17 @@ func readings(escaped string) []string {
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
+}
+
+// decoded decodes segments, except those that cannot be decoded.
+func decoded(segments []string) []string {
+	plain := slices.Clone(segments)
+	for i, s := range plain {
+		if text, err := url.PathUnescape(s); err == nil {
+			plain[i] = text
+		}
+	}
+	return plain
 }
 
 func withoutParameters(segments []string) []string {
@@ -96,11 +115,13 @@ func slashesNamed(segments []string) []string {
 	return named
 }
 
-// escape returns the path of segments. An empty segment that is not the last becomes a dot, which only a
-// wildcard matches, as it would match the empty segment.
-func escape(segments []string) string {
+// escape returns the path of segments, as far as it makes a difference to a route: one segment more than a
+// route has, and one byte more than a name of a route, so that a long path with many readings takes little
+// time. An empty segment that is not the last becomes a dot, which only a wildcard matches, as it would match
+// the empty segment.
+func (t *routes) escape(segments []string) string {
 	var b strings.Builder
-	for i, s := range segments {
+	for i, s := range segments[:min(len(segments), t.parts+1)] {
 		b.WriteByte('/')
 		switch {
 		case s == "." || s == "" && i < len(segments)-1:
@@ -108,7 +129,7 @@ func escape(segments []string) string {
 		case s == "..":
 			b.WriteString("%2e%2e")
 		default:
-			b.WriteString(url.PathEscape(s))
+			b.WriteString(url.PathEscape(s[:min(len(s), t.longest+1)]))
 		}
 	}
 	return b.String()

@@ -11,7 +11,13 @@ import (
 // routes find the rules of a path. http.ServeMux matches them by its precedence: of two routes that
 // match the same request one is more specific, or Parse has rejected them. So the routes that match a
 // request form a chain, which depends only on the most specific route, and is computed once.
-type routes struct{ mux *http.ServeMux }
+type routes struct {
+	mux     *http.ServeMux
+	parts   int // the most segments of a route
+	longest int // the most bytes in a segment of a route, and more than those of a dot segment
+}
+
+func newRoutes() *routes { return &routes{mux: http.NewServeMux(), longest: len("...")} }
 
 // A route is one pattern and the rules that have it.
 type route struct {
@@ -35,6 +41,10 @@ func (t *routes) add(r *rule, byPattern map[string]*route) error {
 			return err
 		}
 		byPattern[r.route] = added
+		t.parts = max(t.parts, len(added.segments))
+		for _, s := range added.segments {
+			t.longest = max(t.longest, len(s))
+		}
 	}
 	same := byPattern[r.route]
 	for _, before := range same.rules {
@@ -181,19 +191,37 @@ func example(pattern string) *http.Request {
 	return request(method, strings.Join(segments, "/"))
 }
 
-// find returns the most specific route of each reading of an escaped path. /a counts as /a/ if only /a/ is
-// a route, to which a mux would redirect it.
+// find returns the most specific route of each reading of an escaped path. A reading without the extension of
+// its last segment counts if it has a more specific route: /login.json may be a login, and /favicon.ico is no
+// /favicon.
 func (t *routes) find(method, escaped string) (all []*route) {
-	for _, reading := range readings(escaped) {
-		r := found(t.mux, request(method, reading))
-		if r == nil && !strings.HasSuffix(reading, "/") {
-			r = found(t.mux, request(method, reading+"/"))
+	paths := t.readings(escaped)
+	for _, reading := range paths {
+		if r := t.most(method, reading); r != nil && !slices.Contains(all, r) {
+			all = append(all, r)
 		}
-		if r != nil && !slices.Contains(all, r) {
+	}
+	for _, reading := range paths {
+		dot := strings.LastIndexByte(reading, '.')
+		if dot < strings.LastIndexByte(reading, '/') {
+			continue
+		}
+		r := t.most(method, reading[:dot])
+		if r != nil && !slices.ContainsFunc(all, r.covers) {
 			all = append(all, r)
 		}
 	}
 	return all
+}
+
+// most returns the most specific route of a reading, or nil. /a counts as /a/ if only /a/ is a route, to
+// which a mux would redirect it.
+func (t *routes) most(method, reading string) *route {
+	r := found(t.mux, request(method, reading))
+	if r == nil && !strings.HasSuffix(reading, "/") {
+		r = found(t.mux, request(method, reading+"/"))
+	}
+	return r
 }
 
 // found returns the route that a mux finds for a request, or nil.

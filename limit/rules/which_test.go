@@ -63,6 +63,11 @@ func TestTheMostSpecificRuleWins(t *testing.T) {
 		{get("/items/new/"), "beside items beside-items new-item"},
 		{get("/items/new;v=1"), "beside get-item beside-items new-item"},
 		{get("/items%2F;%2Fnew"), "rest beside items beside-items new-item"},
+		{get("/items/new.json"), "beside get-item beside-items new-item"},
+		{get("/items/%2e%2e/../new"), "rest beside items beside-items new-item"},
+		{get("/items/" + strings.Repeat("n", 99)), "beside get-item beside-items"},
+		{get("/health.json"), "rest beside"},
+		{get("/search/a%2Fb"), "rest beside"},
 		{get("/items/%2F"), "beside get-item items beside-items"},
 		{get("/items//%2F"), "beside get-item items beside-items"},
 		{get("/items/a//../../new"), "rest beside items beside-items new-item"},
@@ -118,7 +123,7 @@ func TestALongPathIsRefusedByItsLength(t *testing.T) {
 	asked := 0
 	r := inMemory(t, file("match: {user: true}", "limits: [{rate: 1000/1h}]"))
 	to := func(bytes int) rules.Call {
-		call := get(strings.Repeat("/", bytes-1) + "a")
+		call := get("/" + strings.Repeat("a", bytes-1))
 		call.User = func() (string, error) { asked++; return "alice", nil }
 		return call
 	}
@@ -139,6 +144,27 @@ func TestALongPathIsRefusedByItsLength(t *testing.T) {
 	}
 	if g := allow(t, inMemory(t, "rules: []"), to(most+1), 1); !g.Allowed {
 		t.Error("a file without rules refuses")
+	}
+}
+
+// A path may have 100 slashes, however they are sent. Its readings take little memory and so little time.
+func TestTheReadingsOfAPathAreBounded(t *testing.T) {
+	r := inMemory(t, file("match: {route: '/items/{id}/new'}", "limits: [{rate: 1000/1m}]"))
+	random := rand.New(rand.NewPCG(1, 2))
+	parts := []string{"/", "/;", "%2F", "%2e%2e/", "../", "./", ";a/", ".x", "a/b/..;/"}
+	long := "/items"
+	for strings.Count(long, "/")+strings.Count(long, "%2F") < 98 {
+		long += parts[random.IntN(len(parts))] + strings.Repeat(";", random.IntN(120))
+	}
+	allow(t, r, get(long+"%2f/"), 1)
+	fails(t, limit.ErrInvalidArgument, r, get(long+"%2f/%2f"), 1)
+	memory := testing.Benchmark(func(b *testing.B) {
+		for range b.N {
+			allow(b, r, get(long), 1)
+		}
+	}).AllocedBytesPerOp()
+	if memory > 300_000 {
+		t.Errorf("%d bytes take %d bytes of memory", len(long), memory)
 	}
 }
 

@@ -165,6 +165,9 @@ func (it *item) charges() bool { return it.explicit && it.hits > 0 && it.rule.ch
 func (s *Service) askOne(ctx context.Context, it *item) {
 	if it.rule.open == nil { // the rate is 0
 		it.over = !it.negative
+		if it.over { // there is no time at which a request would pass
+			it.result.RetryAfter, it.result.ResetAfter = it.rule.interval, it.rule.interval
+		}
 		return
 	}
 	c := it.rule.open(it.key)

@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,7 +15,8 @@ import (
 
 // A Source is the location of the configuration files: a file, or a directory with all .yaml and .yml
 // files in and below it. Names that begin with a dot are skipped, and with them the links by which
-// Kubernetes swaps the files of a ConfigMap; links that lead through those are followed.
+// Kubernetes swaps the files of a ConfigMap; links that lead through those are followed. A link to a file
+// that does not exist counts as a removed file.
 type Source string
 
 // largest is the most bytes of a file. Reading a file takes some 50 times its size in memory; a bad
@@ -41,6 +43,9 @@ func (s Source) Read() ([]File, error) {
 			return nil
 		}
 		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) { // a link that leads nowhere
+			return nil
+		}
 		if err != nil || info.IsDir() {
 			return err
 		}

@@ -30,7 +30,9 @@ func TestASourceReadsFilesAndLinks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "..v1/b.yaml", domainB, "a.yml", domainA, "deep/c.yaml", "domain: c\n", "notes.txt", "x",
 		".d.yaml", "x")
-	for link, to := range map[string]string{"..data": "..v1", "b.yaml": "..data/b.yaml"} {
+	for link, to := range map[string]string{
+		"..data": "..v1", "b.yaml": "..data/b.yaml", "removed.yaml": "..data/removed.yaml",
+	} {
 		redistest.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	files := redistest.Must(Source(dir).Read())(t)

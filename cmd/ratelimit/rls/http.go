@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
+	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -77,7 +78,7 @@ func httpStatus(err error) int {
 
 // serveCheck decides about the descriptor in a query, and leaves the response to httplimit.
 func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
-	in, err := checked(r.PathValue("domain"), r.URL.RawQuery, r.Header)
+	in, err := checked(r.PathValue("domain"), r.URL.RawQuery, r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -110,7 +111,7 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 const fromHeader = "header:"
 
 // checked returns the request of a query. The order of its keys counts, as in a descriptor.
-func checked(domain, query string, header http.Header) (*pb.RateLimitRequest, error) {
+func checked(domain, query string, r *http.Request) (*pb.RateLimitRequest, error) {
 	d := &descriptor.RateLimitDescriptor{}
 	for field := range strings.SplitSeq(query, "&") {
 		if field == "" {
@@ -129,7 +130,8 @@ func checked(domain, query string, header http.Header) (*pb.RateLimitRequest, er
 			if value == "" {
 				return nil, fmt.Errorf("%s is empty, must be the name of a header field", key)
 			}
-			key, value = after, strings.Join(header.Values(value), ",") // as Envoy joins them
+			values := admission.Header(r, http.CanonicalHeaderKey(value))
+			key, value = after, strings.Join(values, ",") // as Envoy joins them
 		}
 		if key == "" {
 			return nil, errors.New("a key of the query is empty")

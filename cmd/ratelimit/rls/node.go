@@ -138,18 +138,20 @@ func (r *reader) flag(n *yaml.Node, path string) (b bool) {
 }
 
 func (r *reader) number(n *yaml.Node, path string, least int64) int64 {
-	var number int64
-	if n.Tag != "!!null" && n.Decode(&number) != nil || number < least || number > math.MaxUint32 {
-		r.wrong(n, path, "is %s, must be %d to %d", described(n), least, uint32(math.MaxUint32))
+	var number float64 // package yaml would truncate to an integer
+	if n.Tag != "!!null" && n.Decode(&number) != nil || number != math.Trunc(number) ||
+		number < float64(least) || number > math.MaxUint32 {
+		r.wrong(n, path, "is %s, must be a whole number from %d to %d", described(n), least,
+			uint32(math.MaxUint32))
 		return least
 	}
-	return number
+	return int64(number)
 }
 
 func (r *reader) duration(n *yaml.Node, path string) time.Duration {
 	d, err := time.ParseDuration(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil || d < shortest || d > longest {
-		r.wrong(n, path, "is %s, must be a time such as 5m, from %v to 3660 days (%v)",
+	if n.Kind != yaml.ScalarNode || err != nil || d < shortest || d > longest || d%time.Millisecond != 0 {
+		r.wrong(n, path, "is %s, must be a time such as 5m, in whole ms, from %v to 3660 days (%v)",
 			described(n), shortest, longest)
 		return time.Second
 	}

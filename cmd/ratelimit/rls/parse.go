@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/redisson-go/rratelimiter/internal/yamlfile"
@@ -271,8 +272,23 @@ func (p *parser) metadata(n *yaml.Node, path string) *structpb.Struct {
 		return nil
 	}
 	s, err := structpb.NewStruct(all)
+	if err == nil {
+		_, err = protojson.Marshal(s) // which refuses infinity
+	}
 	if err != nil {
 		p.wrong(n, path, "is unusable: %v", err)
 	}
+	p.exact(n, path)
 	return s
+}
+
+// exact reports whole numbers that a response could not hold, because JSON has only floating-point numbers.
+func (p *parser) exact(n *yaml.Node, path string) {
+	for _, below := range n.Content {
+		p.exact(below, path)
+	}
+	var whole int64
+	if n.Tag == "!!int" && (n.Decode(&whole) != nil || max(whole, -whole) > 1<<53) {
+		p.wrong(n, path, "has the number %s, must be within 2^53: JSON would round it", n.Value)
+	}
 }

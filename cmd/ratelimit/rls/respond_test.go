@@ -206,11 +206,16 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/check/d?one=a&two=b", "", 200, ""},
 		{"GET", "/check/d?header:one=X-User", "", 200, `r=0;t=3600`},
 		{"GET", "/check/d?one=a%26x=b,c", "", 429, ""}, // the two values of X-User
+		{"GET", "/check/d?header:one=host", "", 200, `r=0;t=3600`},
+		{"GET", "/check/d?one=example.com", "", 429, ""},
 		{"GET", "/check/d?header:one=X-None", "", 200, `r=0;t=3600`},
 		{"GET", "/check/d?one=", "", 429, ""},
 		{"GET", "/check/d?header:one=", "", 400, "header:one is empty, must be the name"},
 		{"GET", "/check/d?header:=X-User", "", 400, "a key of the query is empty"},
 		{"GET", "/check/other?one=a", "", 200, ""},
+		{"GET", "/check/d?none=a", "", 429, "Retry-After: 3600"},
+		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"none","value":"j"}]}]}`, 429,
+			`"durationUntilReset":"3600s"`},
 		{"GET", "/check/d", "", 400, "the query is empty, must have a key"},
 		{"GET", "/check/d?=a", "", 400, "a key of the query is empty"},
 		{"GET", "/check/d?a=%zz", "", 400, "invalid URL escape"},
@@ -225,6 +230,7 @@ func TestHTTP(t *testing.T) {
 	} {
 		r := redistest.Must(http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path,
 			strings.NewReader(c.body)))(t)
+		r.Host = "example.com"
 		r.Header["X-User"] = []string{"a&x=b", "c"}
 		reply := redistest.Must(server.Client().Do(r))(t)
 		body, _ := io.ReadAll(reply.Body)
