@@ -72,6 +72,7 @@ other two do nothing. With a command, rrl itself prints to stderr.`,
 			if err := checkCode("refused-code", q.refusedCode); err != nil {
 				return err
 			}
+			args, _ = separated(cmd, args)
 			q.name, q.command = args[0], args[1:]
 			q.take = func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
 				return a.takePermits(ctx, c.RateLimiter(q.name), &q)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -160,10 +159,7 @@ func (a *app) printTo(w io.Writer, v any, text func(w io.Writer)) error {
 		text(w)
 		return nil
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return words.JSON(w, v, "  ")
 }
 
 // confirm asks for a yes before something is destroyed, unless yes was given. It returns when ctx ends,

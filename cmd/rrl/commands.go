@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/redis/go-redis/v9"
@@ -38,7 +40,9 @@ own that is deleted at the end.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, colours := a.screen()
-			d := demo.Demo{Inspect: inspectOnce, Colours: colours && runtime.GOOS != "windows"}
+			d := demo.Demo{
+				Inspect: inspectOnce, Colours: colours && runtime.GOOS != "windows", Program: callable(os.Args[0]),
+			}
 			if !cmd.Flags().Changed("redis") {
 				return d.Run(cmd.Context(), a.stdout)
 			}
@@ -48,6 +52,16 @@ own that is deleted at the end.`,
 			})
 		},
 	}
+}
+
+// callable returns how a user calls rrl again. go run calls it by an absolute path that does not last.
+func callable(called string) string {
+	for _, folder := range []string{"./cmd/rrl", "."} {
+		if _, err := os.Stat(filepath.Join(folder, "demo/demo.go")); err == nil && filepath.IsAbs(called) {
+			return "go run " + folder
+		}
+	}
+	return called
 }
 
 // inspectOnce prints what rrl inspect prints of a limiter.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,15 +59,28 @@ func timeoutGiven(cmd *cobra.Command, arg string) bool {
 	return err == nil && wait != nil && wait.Changed && wait.Value.Type() == "bool"
 }
 
+// separated returns the arguments without the -- before COMMAND, and how many are before it; -1 if there is no
+// COMMAND. A name that begins with - has a -- of its own, as in acquire -- -x -- COMMAND.
+func separated(cmd *cobra.Command, args []string) (all []string, before int) {
+	if before = cmd.ArgsLenAtDash(); before != 0 || len(args) == 0 || !strings.HasPrefix(args[0], "-") {
+		return args, before
+	}
+	if before = slices.Index(args, "--"); before < 0 {
+		return args, before
+	}
+	return slices.Delete(slices.Clone(args), before, before+1), before
+}
+
 // claimArgs checks the arguments of a command whose Use is as NAME [-- COMMAND ARGS...].
 func claimArgs(cmd *cobra.Command, args []string) error {
 	use, _, _ := strings.Cut(cmd.Use, " [--")
 	_, use, _ = strings.Cut(use, " ") // without the name of the command
 	want, first := len(strings.Fields(use)), ""
+	args, dash := separated(cmd, args)
 	if len(args) > want {
 		first = args[want] // of COMMAND
 	}
-	switch dash := cmd.ArgsLenAtDash(); {
+	switch {
 	case dash < 0 && first != "" && timeoutGiven(cmd, first):
 		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long",
 			first)

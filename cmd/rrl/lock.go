@@ -65,6 +65,7 @@ Without a command the lock is held for --lease after rrl has ended; unlock --for
   rrl lock maintenance --lease 2h`,
 		Args: claimArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, _ = separated(cmd, args)
 			q.name, q.command, q.forever = args[0], args[1:], !cmd.Flags().Changed("wait")
 			if err := q.check(); err != nil {
 				return err

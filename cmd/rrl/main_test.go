@@ -107,6 +107,42 @@ func TestDemoInspects(t *testing.T) {
 	})
 }
 
+// The demo says how to call rrl, also after go run.
+func TestProgram(t *testing.T) {
+	const temporary = "/tmp/go-build1/b001/exe/rrl"
+	for _, test := range []struct{ folder, called, want string }{
+		{".", temporary, "go run ."}, {"../..", temporary, "go run ./cmd/rrl"}, {"../..", "rrl", "rrl"},
+		{"../..", "./rrl", "./rrl"}, {t.TempDir(), "/usr/bin/rrl", "/usr/bin/rrl"},
+	} {
+		t.Run(test.called, func(t *testing.T) {
+			t.Chdir(test.folder)
+			if got := callable(test.called); got != test.want {
+				t.Errorf("in %s: %s, want %s", test.folder, got, test.want)
+			}
+		})
+	}
+}
+
+// A name may begin with -, and have instructions to a terminal, which JSON escapes.
+func TestOddNames(t *testing.T) {
+	server := redistest.Start(t)
+	steps(t, server.Addr,
+		step{"set -- -x 5 1h", 0, "set", ""},
+		step{"acquire -- -x", 0, `"-x": granted`, ""},
+		step{"acquire --json -- -x -- true", 0, "", `"granted": true`},
+		step{"acquire -- -x -- -- true", 126 + 1, "", "--"}, // a command called --
+		step{"reserve -- -x 2 -- true", 0, "", "reserved"},
+		step{"lock -- -y -- true", 0, "", "locked"},
+		step{"lock --lease 1s -- -y", 0, "locked", ""},
+		step{"acquire -- -x true", exitError, "", `unexpected argument "true"`},
+		step{"acquire -- -x 1 -- true", exitError, "", "2 arguments before --, must be NAME"},
+		step{"acquire -- true -- true", exitError, "", "0 arguments before --, must be NAME"},
+		step{"set a\u202e\x7f\u009b\U000e0001 5 1h", 0, "set", ""},
+		step{"acquire --json a\u202e\x7f\u009b\U000e0001", 0,
+			`"name": "a\u202e\u007f\u009b\udb40\udc01"`, ""},
+	)
+}
+
 // says reports whether text contains part, or is empty like part.
 func says(text, part string) bool {
 	return strings.Contains(text, part) && (part != "" || text == "")

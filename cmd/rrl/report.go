@@ -143,7 +143,7 @@ func (r report) pair(w io.Writer, p *inspect.Pair) {
 		back = append(back, fmt.Sprintf("%s %s", words.Count(b.Permits, "permit"), in(b.In)))
 	}
 	fmt.Fprintf(w, "  back         %s\n", strings.Join(back, ", "))
-	if window := r.Window(p, width); window != nil {
+	if window := r.Window(p, r.Config.Interval, width); window != nil {
 		ago := words.Span(r.Config.Interval) + " ago"
 		fmt.Fprintf(w, "  window       |%s|\n", bars(window))
 		fmt.Fprintf(w, "               %s%*s\n", ago, width+len("||")-len(ago), "now")

@@ -63,6 +63,7 @@ that is never settled costs PERMITS for an interval.`,
 			if err := checkCode("refused-code", q.refusedCode); err != nil {
 				return err
 			}
+			args, _ = separated(cmd, args)
 			if q.permits, err = integer("PERMITS", args[1]); err != nil {
 				return err
 			}

@@ -118,19 +118,19 @@ func (l *Limiter) requests(before *Limiter) (n int64) {
 // Grants are the permits taken in some time, by the author of the records.
 type Grants struct{ ByGo, ByOthers int64 }
 
-// Window cuts the interval that ends now into parts and returns the permits taken in each, the oldest first;
-// nil if there is no interval. Records dated ahead are in the last part.
-func (l *Limiter) Window(p *Pair, parts int) []Grants {
-	if l.Config.Interval < 1 || parts < 1 {
+// Window cuts a span of time in ms that ends now into parts and returns the permits taken in each, the oldest
+// first; nil if there is no span. Records dated ahead are in the last part.
+func (l *Limiter) Window(p *Pair, span int64, parts int) []Grants {
+	if span < 1 || parts < 1 {
 		return nil
 	}
 	window := make([]Grants, parts)
-	from := float64(l.At.UnixMilli() - l.Config.Interval)
+	from := float64(l.At.UnixMilli() - span)
 	for _, r := range p.Records {
-		if r.Over {
+		if r.Over || r.score < from {
 			continue
 		}
-		at := (r.score - from) / float64(l.Config.Interval) * float64(parts)
+		at := (r.score - from) / float64(span) * float64(parts)
 		part := &window[int(max(0, min(at, float64(parts-1))))]
 		if r.ByGo {
 			part.ByGo += r.Permits

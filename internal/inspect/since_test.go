@@ -118,11 +118,14 @@ func TestWindow(t *testing.T) {
 		take(t, l, 5)
 		got := look(t, rdb, l.Name())
 		want := []inspect.Grants{{ByOthers: 2}, {}, {ByOthers: 3}, {ByGo: 5, ByOthers: 4}}
-		if window := got.Window(got.Shared(), 4); !slices.Equal(window, want) {
+		if window := got.Window(got.Shared(), got.Config.Interval, 4); !slices.Equal(window, want) {
 			t.Errorf("%+v, want %+v", window, want)
 		}
-		got.Config.Interval = 0
-		if window := got.Window(got.Shared(), 4); window != nil {
+		want = []inspect.Grants{{}, {ByGo: 5, ByOthers: 4}}
+		if window := got.Window(got.Shared(), 2000, 2); !slices.Equal(window, want) {
+			t.Errorf("of 2 s: %+v, want %+v", window, want)
+		}
+		if window := got.Window(got.Shared(), 0, 4); window != nil {
 			t.Errorf("without an interval: %+v", window)
 		}
 	})

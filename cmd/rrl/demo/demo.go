@@ -38,7 +38,8 @@ type Demo struct {
 	Redis redis.UniversalClient // nil for an embedded one
 	Where string                // names Redis
 
-	Colours bool // the terminal shows colours
+	Colours bool   // the terminal shows colours
+	Program string // how to call rrl, for the reader
 
 	// Inspect prints what Redis holds of a limiter.
 	Inspect func(ctx context.Context, rdb redis.UniversalClient, name string, w io.Writer) error
@@ -102,7 +103,7 @@ func (d Demo) play(ctx context.Context, name string, stdout io.Writer) (err erro
 	if err := d.Inspect(ctx, d.Redis, name, stdout); err != nil {
 		return err
 	}
-	return log.sumUp(callers)
+	return log.sumUp(callers, d.Program)
 }
 
 // create sets the rate of a new limiter, and a lifetime: if this process is killed, all keys expire.

@@ -36,7 +36,7 @@ func TestDemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var out strings.Builder
-		redistest.NoError(t, Demo{Inspect: inspected}.Run(t.Context(), &out))
+		redistest.NoError(t, Demo{Inspect: inspected, Program: "./rrl"}.Run(t.Context(), &out))
 		if took := time.Since(start); took < 4*time.Second || took > 5*time.Second {
 			t.Errorf("the demo took %v", took)
 		}
@@ -166,7 +166,7 @@ func TestDemoFailsAboveTheRate(t *testing.T) {
 	for permits, want := range map[int64]bool{rate: true, rate + 1: false} {
 		log := newTimeline(nil, t.Output())
 		log.grants = []grant{{log.start, log.start, permits}}
-		if err := log.sumUp(scene()); (err == nil) != want {
+		if err := log.sumUp(scene(), "./rrl"); (err == nil) != want {
 			t.Errorf("%d permits within an interval: %v", permits, err)
 		}
 	}

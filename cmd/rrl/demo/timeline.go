@@ -139,7 +139,7 @@ func gauge(left int64) string {
 
 // sumUp prints how many permits each caller got, the most in any interval, and what to do next. More
 // permits than the rate are an error.
-func (t *timeline) sumUp(callers []caller) error {
+func (t *timeline) sumUp(callers []caller, program string) error {
 	shares := make([]string, len(callers))
 	for i, c := range callers {
 		shares[i] = fmt.Sprintf("%s %d", c.name, t.got[c.name])
@@ -148,7 +148,7 @@ func (t *timeline) sumUp(callers []caller) error {
 		return fmt.Errorf("the callers' log shows %d permits within %v", most, interval)
 	}
 	_, err := fmt.Fprintf(t.out, "\nGranted: %s; never more than %d permits in any %v.\n"+
-		"Next: start a redis-server, then ./rrl set jobs 5/1s and ./rrl acquire jobs.\n",
-		strings.Join(shares, ", "), rate, interval)
+		"Next: start a redis-server, then %s set jobs 5/1s and %[4]s acquire jobs.\n",
+		strings.Join(shares, ", "), rate, interval, program)
 	return err
 }

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -112,9 +111,7 @@ func (p *panel) summary(at time.Time) *summary {
 
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		return e.Encode(s)
+		return words.JSON(out, s, "")
 	}
 	_, err := io.WriteString(out, s.text())
 	return err

@@ -146,8 +146,8 @@ func (h *Handler) row(l *inspect.Limiter) row {
 		atLeast = atLeast || p.AtLeast
 	}
 	if len(remaining) > 0 && c.Rate > 0 {
-		least := max(0, min(slices.Min(remaining), c.Rate))
-		row.Share, row.Saturated = int64(float64(least)*percent/float64(c.Rate)), least == 0
+		least := slices.Min(remaining)
+		row.Share, row.Saturated = share(least, c.Rate), least <= 0
 	}
 	row.Remaining, row.Outstanding = extent(remaining), extent(outstanding)
 	if atLeast {
@@ -156,7 +156,11 @@ func (h *Handler) row(l *inspect.Limiter) row {
 	return row
 }
 
-const percent = 100
+// share returns the percent of a rate that remains.
+func share(remaining, rate int64) int64 {
+	const percent = 100
+	return int64(float64(max(0, min(remaining, rate))) * percent / float64(max(rate, 1)))
+}
 
 // wrong counts the findings that are not mere remarks.
 func wrong(found []inspect.Finding) (n int) {

@@ -37,7 +37,7 @@ func TestInBrowser(t *testing.T) {
 		name string
 		do   func(t *testing.T)
 	}{
-		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"phone", v.phone},
+		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"phone", v.phone}, {"half", v.half},
 		{"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
 	} {
 		v.t = t
@@ -76,6 +76,23 @@ func (v *visit) live(t *testing.T) {
 	}
 	v.do(chromedp.Click(chromedp.CSS("#pause")))
 	v.sees(remaining + ` === '90'`)
+	// Grants of the past are where they happened, and those of others differ by more than color.
+	v.goTo(page("/limiter", "orders"))
+	v.sees(`!!document.querySelector('#grants .go')`)
+	const widest = `Math.max(...[...document.querySelectorAll('#grants .go')].map((one) => one.getBBox().width))`
+	if px := eval[float64](v.browser, widest); px > 30 {
+		t.Errorf("a grant is %v px wide", px)
+	}
+	const hollow = `(() => {
+		const bar = document.getElementById('grants').appendChild(
+			document.createElementNS('http://www.w3.org/2000/svg', 'rect'));
+		bar.setAttribute('class', 'others');
+		const style = getComputedStyle(bar);
+		return style.stroke !== 'none' && style.fill !== style.stroke;
+	})()`
+	if !eval[bool](v.browser, hollow) {
+		t.Error("bars of others differ only by their color")
+	}
 }
 
 // Without a mouse: the focus is visible, and Tab, Enter and Space reach and pause a limiter.
@@ -157,6 +174,32 @@ func (v *visit) phone(t *testing.T) {
 		}
 		if over := eval[int](v.browser, `document.scrollingElement.scrollWidth - innerWidth`); over > 0 {
 			t.Errorf("%.40s is %d px too wide", target, over)
+		}
+	}
+	v.do(chromedp.EmulateViewport(1200, 800))
+}
+
+// cutOff are the elements of a page that are wider than the place that they have.
+const cutOff = `[...document.querySelectorAll('body *')].filter((element) => {
+	if (!element.checkVisibility() || element.closest('.unseen, .skip')) return false;
+	if (element instanceof SVGTextElement) {
+		const [text, around] = [element, element.ownerSVGElement].map((one) => one.getBoundingClientRect());
+		return text.left < around.left - 1 || text.right > around.right + 1;
+	}
+	return element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 &&
+		getComputedStyle(element).overflowX !== 'visible';
+}).map((element) => element.outerHTML.slice(0, 100)).join('\n')`
+
+// In half a screen nothing is cut off.
+func (v *visit) half(t *testing.T) {
+	v.do(chromedp.EmulateViewport(900, 800))
+	for _, target := range v.pages() {
+		v.goTo(target)
+		if strings.HasPrefix(target, "/limiter") {
+			v.sees(`!document.getElementById('charts').hidden`)
+		}
+		if cut := eval[string](v.browser, cutOff); cut != "" {
+			t.Errorf("%.40s cuts off:\n%s", target, cut)
 		}
 	}
 	v.do(chromedp.EmulateViewport(1200, 800))

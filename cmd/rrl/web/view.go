@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
@@ -24,6 +25,7 @@ type view struct {
 	Interval  int64 `json:"interval_ms"`
 	Remaining int64 `json:"remaining"`
 	Saturated bool  `json:"saturated"` // nothing remains
+	Share     int64 `json:"share"`     // percent of the rate that remains
 
 	// Permits granted since the previous look, Elapsed ms ago; 0 if there was none.
 	Elapsed  int64 `json:"elapsed_ms"`
@@ -33,6 +35,9 @@ type view struct {
 	// Bars are the permits of the records by their age, those of Go and those of other clients: the first
 	// bar is an interval old, the last one is now.
 	Bars [][2]int64 `json:"bars"`
+
+	// Recent are the same permits in each of the last 60 s.
+	Recent [][2]int64 `json:"recent"`
 
 	Back     [][2]string `json:"back"`     // permits, when they are back
 	Keys     [][3]string `json:"keys"`     // name, kind, time to live
@@ -60,8 +65,11 @@ const (
 	stateError = "error" // Redis could not be asked
 )
 
-// bars is the number of bars of an interval.
-const bars = 60
+// bars is the number of bars of an interval, and of the last minute.
+const (
+	bars   = 60
+	recent = bars * time.Second
+)
 
 // failure returns the view of a limiter that could not be read.
 func (h *Handler) failure(err error) *view {
@@ -130,6 +138,7 @@ func (v *view) config(l *inspect.Limiter) {
 // pair copies the numbers of a pair.
 func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	v.Pair, v.Remaining, v.Saturated = true, p.Remaining, p.Remaining <= 0 && l.Config.Rate > 0
+	v.Share = share(p.Remaining, l.Config.Rate)
 	v.Texts["use"] = ""
 	switch {
 	case p.Debt > 0:
@@ -170,9 +179,16 @@ func (v *view) pair(l *inspect.Limiter, p *inspect.Pair) {
 	if k := len(p.Back); k > 0 {
 		v.Texts["all_back"] = when(p.Back[k-1].In)
 	}
-	for _, g := range l.Window(p, bars) {
-		v.Bars = append(v.Bars, [2]int64{g.ByGo, g.ByOthers})
+	v.Bars = windowOf(l, p, l.Config.Interval)
+	v.Recent = windowOf(l, p, recent.Milliseconds())
+}
+
+// windowOf returns the permits of the records in a span of time, in bars.
+func windowOf(l *inspect.Limiter, p *inspect.Pair, span int64) (window [][2]int64) {
+	for _, g := range l.Window(p, span, bars) {
+		window = append(window, [2]int64{g.ByGo, g.ByOthers})
 	}
+	return window
 }
 
 // debt returns the debt of a pair, and when it is paid, if that is known.

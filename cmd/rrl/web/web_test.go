@@ -286,6 +286,8 @@ func TestBrokenAndSaturatedLimitersStandOut(t *testing.T) {
 			t.Errorf("%s: broken and saturated must be %v:\n%s", name, want, body)
 		}
 	}
+	get(h, page("/limiter", "fine")).is(t, http.StatusOK, `id="meter" class="go" width="100%"`)
+	get(h, page("/limiter", "used")).is(t, http.StatusOK, `id="meter" class="go" width="0%"`)
 	get(h, "/").is(t, http.StatusOK, `width="100%"`, `<td class="n used">0<`, ">1 lock<", ">report<", owner)
 	masked := get(handler(t, rdb, web.Config{Mask: true}), "/").Body.String()
 	if strings.Contains(masked, "report") || strings.Contains(masked, "9c5f4a2e") {

@@ -13,7 +13,7 @@
 	let source = null; // the stream; null while there is none
 	let paused = false;
 	let points = []; // of the charts, oldest first
-	let earlier = []; // grants before the first point, according to its records
+	let earlier = []; // grants before points, according to their records
 	let latest = null;
 	let drawn = 0;
 
@@ -106,28 +106,24 @@
 		latest = view;
 		if (!view.pair) return;
 		at('left').classList.toggle('used', view.saturated);
-		if (!latest.elapsed_ms && points.length === 0) earlier = grantsOf(view);
+		// Of a long time without a view the records say when the grants happened.
+		const since = points.length ? view.at - points[points.length - 1].at : shownFor * 1000;
+		if (!view.elapsed_ms || (since > 1500 && since <= view.interval_ms)) {
+			earlier.push(...grantsOf(view, since));
+			view.elapsed_ms = 0;
+		}
 		points.push(view);
 		points = points.filter((point) => point.at > view.at - shownFor * 1000);
 		// Moving pictures change every 5 s only, for viewers who prefer less motion.
 		if (!still.matches || Date.now() - drawn >= 5000) draw();
 	}
 
-	// The grants of the interval before a view, in parts of a second at least.
-	function grantsOf(view) {
-		const bars = view.bars || [];
-		const each = view.interval_ms / Math.max(bars.length, 1);
-		const joined = Math.max(1, Math.ceil(1000 / Math.max(each, 1)));
-		const parts = [];
-		for (let end = bars.length; end > 0; end -= joined) {
-			const part = bars.slice(Math.max(end - joined, 0), end);
-			const sum = (of) => part.reduce((all, one) => all + one[of], 0);
-			const ms = part.length * each;
-			parts.unshift({
-				at: view.at - (bars.length - end) * each, ms, go: sum(0) * 1000 / ms, others: sum(1) * 1000 / ms,
-			});
-		}
-		return parts;
+	// The grants of the last ms before a view, in seconds, as far as its records reach.
+	function grantsOf(view, ms) {
+		const seconds = view.recent || [];
+		return seconds
+			.map(([go, others], i) => ({ at: view.at - (seconds.length - 1 - i) * 1000, ms: 1000, go, others }))
+			.filter((one) => one.at - 500 > view.at - Math.min(ms, view.interval_ms));
 	}
 
 	// Rows are made again only if they have changed, so that a selection in them stays.
@@ -194,14 +190,19 @@
 		const low = area.y(byGo);
 		const high = area.y(byGo + byOthers);
 		if (byGo > 0) area.add('rect', { class: 'go', x, width, y: low, height: area.bottom - low });
-		if (byOthers > 0) area.add('rect', { class: 'others', x, width, y: high, height: low - high });
+		// Hollow, with its line inside: it differs by more than the color.
+		if (byOthers > 0) {
+			area.add('rect', {
+				class: 'others', x: x + 1, width: Math.max(width - 2, 1), y: high + 1, height: Math.max(low - high - 2, 1),
+			});
+		}
 	}
 
 	function draw() {
 		if (!latest || !latest.pair) return;
 		drawn = Date.now();
 		at('charts').hidden = false;
-		at('meter').setAttribute('width', 100 * Math.min(latest.remaining / Math.max(latest.rate, 1), 1) + '%');
+		at('meter').setAttribute('width', latest.share + '%');
 		const share = (time) => 1 - (latest.at - time) / (shownFor * 1000);
 		drawRemaining(share);
 		drawGrants(share);
