@@ -2,12 +2,13 @@ package main
 
 import (
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/CycloneDX/cyclonedx-go"
+	"golang.org/x/mod/module"
 )
 
 // A program is a command that users get without Go.
@@ -54,44 +55,52 @@ func (r *release) binaries() error {
 	return nil
 }
 
-// bills writes which modules each program consists of, as CycloneDX.
+// bills writes which modules each binary consists of, with their licenses, as CycloneDX.
 func (r *release) bills() error {
 	for _, c := range programs {
-		if err := r.bill(c); err != nil {
-			return err
+		for _, p := range r.platforms {
+			if p.system != "linux" && !c.all {
+				continue
+			}
+			if err := r.bill(r.binary(c, p)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (r *release) bill(c program) error {
-	info, err := buildinfo.ReadFile(r.binary(c, r.platforms[0]))
+func (r *release) bill(binary string) error {
+	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return err
 	}
-	bom := cyclonedx.NewBOM()
-	component := func(kind cyclonedx.ComponentType, path, version string) cyclonedx.Component {
+	component := func(kind cyclonedx.ComponentType, m module.Version, license string) cyclonedx.Component {
+		name := m.Path + "@" + m.Version
 		return cyclonedx.Component{
-			Type: kind, Name: path, Version: version,
-			BOMRef: path + "@" + version, PackageURL: "pkg:golang/" + path + "@" + version,
+			Type: kind, Name: m.Path, Version: m.Version, BOMRef: name, PackageURL: "pkg:golang/" + name,
+			Licenses: &cyclonedx.Licenses{{Expression: license}},
 		}
 	}
-	main := component(cyclonedx.ComponentTypeApplication, info.Main.Path, r.version)
-	bom.Metadata = &cyclonedx.Metadata{Component: &main}
-	stdlib := strings.TrimPrefix(info.GoVersion, "go")
-	parts := []cyclonedx.Component{component(cyclonedx.ComponentTypeLibrary, "stdlib", "v"+stdlib)}
-	for _, m := range info.Deps {
-		parts = append(parts, component(cyclonedx.ComponentTypeLibrary, m.Path, m.Version))
+	bom := cyclonedx.NewBOM()
+	own := module.Version{Path: info.Main.Path, Version: r.version}
+	bom.Metadata = &cyclonedx.Metadata{
+		Component: new(component(cyclonedx.ComponentTypeApplication, own, "Apache-2.0")),
 	}
-	bom.Components = &parts
-	out, err := os.Create(filepath.Join(r.dist, c.name+".cdx.json"))
+	var components []cyclonedx.Component
+	for _, part := range parts(info) {
+		license, err := r.licenseOf(part)
+		if err != nil {
+			return err
+		}
+		components = append(components, component(cyclonedx.ComponentTypeLibrary, part, idOf(license)))
+	}
+	bom.Components = &components
+	out, err := os.Create(binary + ".cdx.json")
 	if err != nil {
 		return err
 	}
 	defer out.Close()
 	encoder := cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true)
-	if err := encoder.Encode(bom); err != nil {
-		return err
-	}
-	return out.Close()
+	return errors.Join(encoder.Encode(bom), out.Close())
 }

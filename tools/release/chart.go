@@ -14,6 +14,13 @@ func (r *release) chart() error {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.source, "cmd", "ratelimit", "chart"))); err != nil {
 		return err
 	}
+	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "LICENSE"), license, 0o644); err != nil {
+		return err
+	}
 	name := filepath.Join(dir, "Chart.yaml")
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -26,6 +27,9 @@ const unprivileged = "65532:65532"
 
 // trusted is where Go looks for the certificates of authorities.
 const trusted = "etc/ssl/certs/ca-certificates.crt"
+
+// licensed is where an image has its licenses.
+const licensed = "LICENSES.txt"
 
 // images writes an image of each program.
 func (r *release) images() error {
@@ -108,10 +112,17 @@ func (r *release) imageOf(program program, p platform) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	license, err := os.ReadFile(r.licenses(program))
+	if err != nil {
+		return nil, err
+	}
+	license = append(license, "\n"+strings.Repeat("=", 80)+"\n"+trusted+
+		" is the list of Mozilla, under MPL-2.0: https://www.mozilla.org/MPL/2.0/\n"...)
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	if err := errors.Join(
-		r.add(w, program.path, data, 0o755), r.add(w, trusted, authorities(), 0o644), w.Close(),
+		r.add(w, program.path, data, 0o755), r.add(w, trusted, authorities(), 0o644),
+		r.add(w, licensed, license, 0o644), w.Close(),
 	); err != nil {
 		return nil, err
 	}
@@ -130,8 +141,9 @@ func (r *release) imageOf(program program, p platform) (v1.Image, error) {
 		c.Config = v1.Config{
 			Entrypoint: []string{"/" + program.path}, User: unprivileged,
 			Labels: map[string]string{
-				"org.opencontainers.image.version": r.version,
-				"org.opencontainers.image.source":  "https://" + root,
+				"org.opencontainers.image.version":  r.version,
+				"org.opencontainers.image.licenses": "Apache-2.0",
+				"org.opencontainers.image.source":   "https://" + root,
 			},
 		}
 	}))

@@ -72,7 +72,7 @@ func TestTheChartIsOfTheVersion(t *testing.T) {
 	if c := files["ratelimit/Chart.yaml"]; !strings.Contains(c, "\nversion: 0.1.0\nappVersion: v0.1.0\n") {
 		t.Errorf("Chart.yaml is %q", c)
 	}
-	if files["ratelimit/values.yaml"] == "" || files["ratelimit/templates/deployment.yaml"] == "" {
+	if files["ratelimit/LICENSE"] == "" || files["ratelimit/values.yaml"] == "" || files["ratelimit/templates/deployment.yaml"] == "" {
 		t.Error("the chart lacks files")
 	}
 }
@@ -108,6 +108,7 @@ func withoutBinaries(t *testing.T) *release {
 		t.Fatal(err)
 	}
 	for _, c := range programs {
+		write(t, r.licenses(c), "")
 		for _, p := range platforms {
 			write(t, r.binary(c, p), "")
 		}

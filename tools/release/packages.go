@@ -67,8 +67,7 @@ func (r *release) extras() (files.Contents, error) {
 	if err := r.runIn(dir, rrl, "man", pages); err != nil {
 		return nil, err
 	}
-	license := filepath.Join(r.source, "LICENSE")
-	extras = append(extras, r.content(license, "/usr/share/doc/rrl/copyright", 0o644))
+	extras = append(extras, r.content(r.licenses(programs[0]), "/usr/share/doc/rrl/copyright", 0o644))
 	all, err := os.ReadDir(pages)
 	for _, page := range all {
 		source, target := filepath.Join(pages, page.Name()), "/usr/share/man/man1/"+page.Name()

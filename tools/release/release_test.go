@@ -63,6 +63,37 @@ func TestWhatCannotBeReleasedIsRefused(t *testing.T) {
 	}
 }
 
+// A license is known by its text. A module may have several.
+func TestLicensesAreKnown(t *testing.T) {
+	const mit = "Permission is hereby granted, free of charge, to any\nperson obtaining a copy"
+	const bsd = "Redistribution and use in source and binary forms"
+	for text, want := range map[string]string{
+		mit: "MIT", bsd: "BSD-2-Clause", bsd + " endorse or promote": "BSD-3-Clause", "Mine.": "",
+		"Apache License\n   Version 2.0, January 2004":           "Apache-2.0",
+		mit + "\nLicensed under the Apache License, Version 2.0": "Apache-2.0 AND MIT",
+	} {
+		if got := idOf(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Workflows run actions of one commit, whatever their tags are moved to.
+func TestActionsArePinned(t *testing.T) {
+	files := must(filepath.Glob("../../.github/workflows/*.yml"))(t)
+	pinned := regexp.MustCompile(`uses: \S+@[0-9a-f]{40} # v\d`)
+	for _, file := range files {
+		for line := range strings.Lines(read(t, ".", file)) {
+			if strings.Contains(line, "uses:") && !pinned.MatchString(line) || strings.Contains(line, "@latest") {
+				t.Errorf("%s: %s", file, strings.TrimSpace(line))
+			}
+		}
+	}
+	if len(files) == 0 {
+		t.Error("there are no workflows")
+	}
+}
+
 // Each module of the repository has a tag, or is named as one that has none.
 func TestEachModuleIsReleasedOrNot(t *testing.T) {
 	data := must(os.ReadFile("../../go.work"))(t)
@@ -92,9 +123,23 @@ func TestRehearsal(t *testing.T) {
 	if a, b := read(t, first.dist, "SHA256SUMS"), read(t, second.dist, "SHA256SUMS"); a != b {
 		t.Errorf("the files of two runs differ:\n%s\n%s", a, b)
 	}
-	for _, file := range []string{"NOTES.md", "TAGS.md", "release.bundle", "rrl.cdx.json"} {
+	for _, file := range []string{"NOTES.md", "TAGS.md", "release.bundle"} {
 		if read(t, first.dist, file) == "" {
 			t.Errorf("%s is empty", file)
+		}
+	}
+	for _, c := range programs {
+		bill := read(t, first.dist, filepath.Base(first.binary(c, platforms[0]))+".cdx.json")
+		for _, want := range []string{`"pkg:golang/stdlib@v`, `"expression": "BSD-3-Clause"`, root + "/cmd/" + c.name} {
+			if !strings.Contains(bill, want) {
+				t.Errorf("the bill of %s lacks %s", c.name, want)
+			}
+		}
+		licenses := read(t, first.dist, filepath.Base(first.licenses(c)))
+		for _, want := range []string{"Apache License", "stdlib\n", "github.com/redis/go-redis/v9\n"} {
+			if !strings.Contains(licenses, want) {
+				t.Errorf("the licenses of %s lack %s", c.name, want)
+			}
 		}
 	}
 	if mod := read(t, first.dist, "mod/cmd/rrl/go.mod"); strings.Contains(mod, "replace") ||
@@ -249,7 +294,8 @@ func (r *release) unpacks(t *testing.T) {
 			t.Errorf("%s begins with %.20q", file, page)
 		}
 	}
-	if text := read(t, dir, "usr/share/doc/rrl/copyright"); !strings.Contains(text, "Apache License") {
+	if text := read(t, dir, "usr/share/doc/rrl/copyright"); !strings.Contains(text, "Apache License") ||
+		!strings.Contains(text, "Redistribution and use") {
 		t.Errorf("the copyright is %.20q", text)
 	}
 	for _, target := range shells {
@@ -306,8 +352,8 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	layer := filepath.Join(t.TempDir(), "layer")
 	write(t, layer, string(blob(manifest.Layers[0])))
 	unpack := output(t, dir, "tar", "-xvf", layer, "-C", dir)
-	if strings.TrimSpace(unpack) != c.path+"\n"+trusted {
-		t.Errorf("the image has %q, want %s and %s", unpack, c.path, trusted)
+	if strings.TrimSpace(unpack) != c.path+"\n"+trusted+"\n"+licensed {
+		t.Errorf("the image has %q, want %s, %s and %s", unpack, c.path, trusted, licensed)
 	}
 	name := "./" + c.path
 	if os.Geteuid() == 0 {

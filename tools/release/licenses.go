@@ -1,0 +1,125 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/module"
+)
+
+// licenses returns the file with the licenses of all that a program consists of. It is a file of the release, and
+// in packages and images.
+func (r *release) licenses(c program) string {
+	return filepath.Join(r.dist, c.name+"_"+r.version+"_LICENSES.txt")
+}
+
+// writeLicenses writes the licenses of the programs.
+func (r *release) writeLicenses() error {
+	for _, c := range programs {
+		texts := map[string]string{}
+		for _, p := range r.platforms {
+			info, err := buildinfo.ReadFile(r.binary(c, p))
+			if os.IsNotExist(err) {
+				continue // it is not for all platforms
+			}
+			if err != nil {
+				return err
+			}
+			for _, part := range parts(info) {
+				if texts[part.Path], err = r.licenseOf(part); err != nil {
+					return err
+				}
+			}
+		}
+		own, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+		if err != nil {
+			return err
+		}
+		all := string(own)
+		for _, path := range slices.Sorted(maps.Keys(texts)) {
+			all += fmt.Sprintf("\n%s\n%s\n\n%s", strings.Repeat("=", 80), path, texts[path])
+		}
+		if err := os.WriteFile(r.licenses(c), []byte(all), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stdlib is what CycloneDX calls the library of Go.
+const stdlib = "stdlib"
+
+// parts returns what a program consists of, besides its own module.
+func parts(info *buildinfo.BuildInfo) []module.Version {
+	all := []module.Version{{Path: stdlib, Version: "v" + strings.TrimPrefix(info.GoVersion, "go")}}
+	for _, m := range info.Deps {
+		all = append(all, module.Version{Path: m.Path, Version: m.Version})
+	}
+	return all
+}
+
+// licenseOf returns the license of a part of a program, and the notices that go with it.
+func (r *release) licenseOf(part module.Version) (string, error) {
+	dir, err := r.folderOf(part)
+	if err != nil {
+		return "", err
+	}
+	all := ""
+	for _, pattern := range []string{"LICEN[CS]E*", "COPYING*", "NOTICE*"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return "", err
+		}
+		for _, name := range found {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return "", err
+			}
+			all += string(text) + "\n"
+		}
+	}
+	if idOf(all) == "" {
+		return "", fmt.Errorf("%s has no license that is known, in %s", part, dir)
+	}
+	return all, nil
+}
+
+// folderOf returns where the source of a part is.
+func (r *release) folderOf(part module.Version) (string, error) {
+	if part.Path == stdlib {
+		return r.output(r.source, "go", "env", "GOROOT")
+	}
+	path, err := module.EscapePath(part.Path)
+	if err != nil {
+		return "", err
+	}
+	version, err := module.EscapeVersion(part.Version)
+	return filepath.Join(r.cache, path+"@"+version), err
+}
+
+// idOf returns the SPDX identifiers of the licenses in a text, joined by AND; empty if there is none that is known.
+func idOf(text string) string {
+	text = strings.Join(strings.Fields(strings.ReplaceAll(text, ",", "")), " ")
+	var ids []string
+	for _, license := range []struct{ id, says string }{
+		{"Apache-2.0", "Apache License Version 2.0"},
+		{"MIT", "Permission is hereby granted free of charge to any person obtaining a copy"},
+		{"MPL-2.0", "Mozilla Public License Version 2.0"},
+		{"ISC", "Permission to use, copy modify and"},
+		{"BSD-3-Clause", "Redistribution and use in source and binary forms"},
+	} {
+		if !strings.Contains(text, license.says) {
+			continue
+		}
+		if license.id == "BSD-3-Clause" && !strings.Contains(text, "endorse or promote") {
+			license.id = "BSD-2-Clause"
+		}
+		ids = append(ids, license.id)
+	}
+	return strings.Join(ids, " AND ")
+}
