@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -102,6 +103,13 @@ func TestEachModuleIsReleasedOrNot(t *testing.T) {
 		folder := strings.TrimPrefix(use.Path, "./")
 		if slices.Contains(released, folder) == slices.Contains(unreleased, folder) {
 			t.Errorf("%s is in neither or both of released and unreleased", folder)
+		}
+	}
+	readme := read(t, "../..", "README.md")
+	for _, folder := range released {
+		line := "-replace " + modulePath(folder) + "=" + path.Join("../rratelimiter", folder)
+		if !strings.Contains(readme, line+" ") && !strings.Contains(readme, line+"\n") {
+			t.Errorf("the README lacks %s", line)
 		}
 	}
 }
