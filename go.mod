@@ -9,9 +9,9 @@ require (
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/yuin/gopher-lua v1.1.1
-	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/sync v0.21.0
+	github.com/yuin/gopher-lua v1.1.2
+	go.yaml.in/yaml/v3 v3.0.6
+	golang.org/x/sync v0.25.0
 	golang.org/x/time v0.16.0
 )
 

@@ -20,7 +20,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A refusal contains the time to retry, the quota and its numbers, but not a name of the limiter. If several limits decide, each that refused is a violation.
+// A refusal contains the time to retry, the quota and its numbers, but not a name of the limiter. If
+// several limits decide, each that refused is a violation.
 func TestRefusal(t *testing.T) {
 	one, several := refusedFor(1500*time.Microsecond+1), refusedFor(1500*time.Microsecond+1)
 	several.result.Each = []limit.Result{

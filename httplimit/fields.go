@@ -127,8 +127,8 @@ func binds(limits, remaining []string, result *limit.Result) bool {
 		return false
 	}
 	most, ok := readNumber(strings.Join(limits, ","))
-	left, known := readNumber(strings.Join(remaining, ","))
-	return !ok || !known || !result.Allowed ||
+	left, there := readNumber(strings.Join(remaining, ","))
+	return !ok || !there || !result.Allowed ||
 		float64(result.Remaining)*float64(most) < float64(left)*float64(result.Limit)
 }
 

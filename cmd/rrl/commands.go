@@ -41,7 +41,8 @@ own that is deleted at the end.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, colours := a.screen()
 			d := demo.Demo{
-				Inspect: inspectOnce, Colours: colours && runtime.GOOS != "windows", Program: callable(os.Args[0]),
+				Inspect: inspectOnce, Colours: colours && runtime.GOOS != "windows",
+				Program: callable(os.Args[0]),
 			}
 			if !cmd.Flags().Changed("redis") {
 				return d.Run(cmd.Context(), a.stdout)

@@ -59,8 +59,8 @@ func timeoutGiven(cmd *cobra.Command, arg string) bool {
 	return err == nil && wait != nil && wait.Changed && wait.Value.Type() == "bool"
 }
 
-// separated returns the arguments without the -- before COMMAND, and how many are before it; -1 if there is no
-// COMMAND. A name that begins with - has a -- of its own, as in acquire -- -x -- COMMAND.
+// separated returns the arguments without the -- before COMMAND, and how many are before it; -1 if there is
+// no COMMAND. A name that begins with - has a -- of its own, as in acquire -- -x -- COMMAND.
 func separated(cmd *cobra.Command, args []string) (all []string, before int) {
 	if before = cmd.ArgsLenAtDash(); before != 0 || len(args) == 0 || !strings.HasPrefix(args[0], "-") {
 		return args, before

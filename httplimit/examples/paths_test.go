@@ -249,14 +249,16 @@ func routers(t *testing.T) map[string]http.Handler {
 		"chi, URLFormat":             onChi(chimiddleware.URLFormat),
 		"chi, all of them": onChi(chimiddleware.CleanPath, chimiddleware.StripSlashes,
 			chimiddleware.URLFormat),
-		"gin":                        onGin(func(*gin.Engine) {}),
-		"gin, UseRawPath":            onGin(func(e *gin.Engine) { e.UseRawPath = true }),
-		"gin, UseEscapedPath":        onGin(func(e *gin.Engine) { e.UseEscapedPath = true }),
-		"gin, raw, RemoveExtraSlash": onGin(func(e *gin.Engine) { e.UseRawPath, e.RemoveExtraSlash = true, true }),
-		"gin, RemoveExtraSlash":      onGin(func(e *gin.Engine) { e.RemoveExtraSlash = true }),
-		"gin, RedirectFixedPath":     onGin(func(e *gin.Engine) { e.RedirectFixedPath = true }),
-		"echo":                       onEcho(),
-		"echo, RemoveTrailingSlash":  onEcho(middleware.RemoveTrailingSlash()),
+		"gin":                 onGin(func(*gin.Engine) {}),
+		"gin, UseRawPath":     onGin(func(e *gin.Engine) { e.UseRawPath = true }),
+		"gin, UseEscapedPath": onGin(func(e *gin.Engine) { e.UseEscapedPath = true }),
+		"gin, both of them": onGin(func(e *gin.Engine) {
+			e.UseRawPath, e.RemoveExtraSlash = true, true
+		}),
+		"gin, RemoveExtraSlash":     onGin(func(e *gin.Engine) { e.RemoveExtraSlash = true }),
+		"gin, RedirectFixedPath":    onGin(func(e *gin.Engine) { e.RedirectFixedPath = true }),
+		"echo":                      onEcho(),
+		"echo, RemoveTrailingSlash": onEcho(middleware.RemoveTrailingSlash()),
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 	"unicode/utf16"
 )
 
-// JSON writes v as JSON with an indent, which may be empty. It escapes all that is no printable character, such
-// as DEL, U+0080 to U+009F and marks of direction, because names may contain anything and a terminal obeys it.
+// JSON writes v as JSON with an indent, which may be empty. It escapes all that is no printable character,
+// such as DEL, U+0080 to U+009F and marks of direction, because names may contain anything and a terminal
+// obeys it.
 func JSON(w io.Writer, v any, indent string) error {
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)

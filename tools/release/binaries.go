@@ -83,9 +83,9 @@ func (r *release) bill(binary string) error {
 		}
 	}
 	bom := cyclonedx.NewBOM()
-	own := module.Version{Path: info.Main.Path, Version: r.version}
+	program := module.Version{Path: info.Main.Path, Version: r.version}
 	bom.Metadata = &cyclonedx.Metadata{
-		Component: new(component(cyclonedx.ComponentTypeApplication, own, "Apache-2.0")),
+		Component: new(component(cyclonedx.ComponentTypeApplication, program, "Apache-2.0")),
 	}
 	var components []cyclonedx.Component
 	for _, part := range parts(info) {

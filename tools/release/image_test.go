@@ -72,7 +72,8 @@ func TestTheChartIsOfTheVersion(t *testing.T) {
 	if c := files["ratelimit/Chart.yaml"]; !strings.Contains(c, "\nversion: 0.1.0\nappVersion: v0.1.0\n") {
 		t.Errorf("Chart.yaml is %q", c)
 	}
-	if files["ratelimit/LICENSE"] == "" || files["ratelimit/values.yaml"] == "" || files["ratelimit/templates/deployment.yaml"] == "" {
+	if files["ratelimit/LICENSE"] == "" ||
+		files["ratelimit/values.yaml"] == "" || files["ratelimit/templates/deployment.yaml"] == "" {
 		t.Error("the chart lacks files")
 	}
 }

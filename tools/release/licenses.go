@@ -12,8 +12,8 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// licenses returns the file with the licenses of all that a program consists of. It is a file of the release, and
-// in packages and images.
+// licenses returns the file with the licenses of all that a program consists of. It is a file of the release,
+// and in packages and images.
 func (r *release) licenses(c program) string {
 	return filepath.Join(r.dist, c.name+"_"+r.version+"_LICENSES.txt")
 }
@@ -36,11 +36,11 @@ func (r *release) writeLicenses() error {
 				}
 			}
 		}
-		own, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+		license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
 		if err != nil {
 			return err
 		}
-		all := string(own)
+		all := string(license)
 		for _, path := range slices.Sorted(maps.Keys(texts)) {
 			all += fmt.Sprintf("\n%s\n%s\n\n%s", strings.Repeat("=", 80), path, texts[path])
 		}
@@ -102,7 +102,7 @@ func (r *release) folderOf(part module.Version) (string, error) {
 	return filepath.Join(r.cache, path+"@"+version), err
 }
 
-// idOf returns the SPDX identifiers of the licenses in a text, joined by AND; empty if there is none that is known.
+// idOf returns the SPDX identifiers of the licenses in a text, joined by AND; empty if none is known.
 func idOf(text string) string {
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, ",", "")), " ")
 	var ids []string

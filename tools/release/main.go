@@ -69,7 +69,8 @@ func (r *release) run(repo, gate string) (err error) {
 		do   func() error
 	}{
 		{"clone", r.clone}, {"modules", r.modules}, {"commit and tags", r.tag}, {"binaries", r.binaries},
-		{"licenses", r.writeLicenses}, {"packages", r.packages}, {"images", r.images}, {"chart", r.chart}, {"bills of materials", r.bills},
+		{"licenses", r.writeLicenses},
+		{"packages", r.packages}, {"images", r.images}, {"chart", r.chart}, {"bills of materials", r.bills},
 		{"notes", r.writeNotes}, {"sums", r.sums},
 	} {
 		fmt.Fprintln(os.Stderr, "release:", step.name)

@@ -64,37 +64,6 @@ func TestWhatCannotBeReleasedIsRefused(t *testing.T) {
 	}
 }
 
-// A license is known by its text. A module may have several.
-func TestLicensesAreKnown(t *testing.T) {
-	const mit = "Permission is hereby granted, free of charge, to any\nperson obtaining a copy"
-	const bsd = "Redistribution and use in source and binary forms"
-	for text, want := range map[string]string{
-		mit: "MIT", bsd: "BSD-2-Clause", bsd + " endorse or promote": "BSD-3-Clause", "Mine.": "",
-		"Apache License\n   Version 2.0, January 2004":           "Apache-2.0",
-		mit + "\nLicensed under the Apache License, Version 2.0": "Apache-2.0 AND MIT",
-	} {
-		if got := idOf(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
-// Workflows run actions of one commit, whatever their tags are moved to.
-func TestActionsArePinned(t *testing.T) {
-	files := must(filepath.Glob("../../.github/workflows/*.yml"))(t)
-	pinned := regexp.MustCompile(`uses: \S+@[0-9a-f]{40} # v\d`)
-	for _, file := range files {
-		for line := range strings.Lines(read(t, ".", file)) {
-			if strings.Contains(line, "uses:") && !pinned.MatchString(line) || strings.Contains(line, "@latest") {
-				t.Errorf("%s: %s", file, strings.TrimSpace(line))
-			}
-		}
-	}
-	if len(files) == 0 {
-		t.Error("there are no workflows")
-	}
-}
-
 // Each module of the repository has a tag, or is named as one that has none.
 func TestEachModuleIsReleasedOrNot(t *testing.T) {
 	data := must(os.ReadFile("../../go.work"))(t)
@@ -138,7 +107,9 @@ func TestRehearsal(t *testing.T) {
 	}
 	for _, c := range programs {
 		bill := read(t, first.dist, filepath.Base(first.binary(c, platforms[0]))+".cdx.json")
-		for _, want := range []string{`"pkg:golang/stdlib@v`, `"expression": "BSD-3-Clause"`, root + "/cmd/" + c.name} {
+		for _, want := range []string{
+			`"pkg:golang/stdlib@v`, `"expression": "BSD-3-Clause"`, root + "/cmd/" + c.name,
+		} {
 			if !strings.Contains(bill, want) {
 				t.Errorf("the bill of %s lacks %s", c.name, want)
 			}

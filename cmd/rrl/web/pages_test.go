@@ -37,8 +37,8 @@ func TestInBrowser(t *testing.T) {
 		name string
 		do   func(t *testing.T)
 	}{
-		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"phone", v.phone}, {"half", v.half},
-		{"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
+		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"phone", v.phone},
+		{"half", v.half}, {"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
 	} {
 		v.t = t
 		t.Run(step.name, func(t *testing.T) {
@@ -79,7 +79,8 @@ func (v *visit) live(t *testing.T) {
 	// Grants of the past are where they happened, and those of others differ by more than color.
 	v.goTo(page("/limiter", "orders"))
 	v.sees(`!!document.querySelector('#grants .go')`)
-	const widest = `Math.max(...[...document.querySelectorAll('#grants .go')].map((one) => one.getBBox().width))`
+	const widest = `Math.max(...[...document.querySelectorAll('#grants .go')]
+		.map((one) => one.getBBox().width))`
 	if px := eval[float64](v.browser, widest); px > 30 {
 		t.Errorf("a grant is %v px wide", px)
 	}
