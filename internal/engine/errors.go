@@ -145,6 +145,34 @@ func Silent(budget time.Duration, cause error) error {
 	return &Error{kind: limit.ErrNoAnswer, detail: fmt.Sprintf(" within %v", budget), cause: cause}
 }
 
+// An outageError is the failure of one call as the reason of later calls. Its text is that of the last cause
+// alone, because the rest names the limiter, and so perhaps the key of another caller.
+type outageError struct{ error }
+
+// Outage returns the failure of a call as an error for other callers.
+func Outage(failure error) error { return &outageError{failure} }
+
+// Error returns the text.
+func (o *outageError) Error() string {
+	err := o.error
+	for {
+		switch e := err.(type) {
+		case *Error:
+			if e.cause == nil {
+				return strings.TrimPrefix(fmt.Sprint(e.kind), "rratelimiter: ") + e.detail
+			}
+			err = e.cause
+		case *endError:
+			err = e.lastFailure
+		default:
+			return err.Error()
+		}
+	}
+}
+
+// Unwrap returns the failure.
+func (o *outageError) Unwrap() error { return o.error }
+
 // NotAsked returns the error of a call that did not ask Redis because Redis has
 // failed before.
 func NotAsked(cause error) error {

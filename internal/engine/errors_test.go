@@ -33,10 +33,16 @@ func TestAnErrorIsNamedOnce(t *testing.T) {
 		{InvalidOf("New", "rdb", "nil", "be a client"),
 			`rratelimiter: invalid argument of New: rdb is nil, must be a client`,
 			[]error{limit.ErrInvalidArgument}},
-		{NotAsked(other.Named(Silent(1, io.EOF))),
-			`rratelimiter: no answer from Redis for "l": Redis is not asked, for it has failed: ` +
-				`rratelimiter: no answer from Redis for "other" within 1ns: EOF`,
+		{NotAsked(Outage(other.Named(Silent(1, io.EOF)))),
+			`rratelimiter: no answer from Redis for "l": Redis is not asked, for it has failed: EOF`,
 			[]error{limit.ErrNoAnswer, io.EOF}},
+		{NotAsked(Outage(other.Named(Silent(1, nil)))),
+			`rratelimiter: no answer from Redis for "l": Redis is not asked, for it has failed: ` +
+				`no answer from Redis within 1ns`,
+			[]error{limit.ErrNoAnswer}},
+		{NotAsked(Outage(other.Named(&endError{context.DeadlineExceeded, io.EOF}))),
+			`rratelimiter: no answer from Redis for "l": Redis is not asked, for it has failed: EOF`,
+			[]error{limit.ErrNoAnswer, io.EOF, context.DeadlineExceeded}},
 		{unanswered(context.Canceled, replicas),
 			`rratelimiter: no answer from Redis for "l": context canceled: ` +
 				`rratelimiter: too few replicas for "l": EOF`,

@@ -75,6 +75,7 @@ func (c *circuit) noteReply() {
 
 // noteFailure records that Redis has failed for a call that began at a time.
 func (c *circuit) noteFailure(limiter *engine.Limiter, began time.Time, err error) {
+	err = engine.Outage(err)
 	c.mu.Lock()
 	if began.Before(c.lastFailureAt) {
 		c.mu.Unlock()

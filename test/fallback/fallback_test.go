@@ -224,7 +224,8 @@ func TestTheCircuitOpensAndCloses(t *testing.T) {
 			c.Sleep(100 * time.Millisecond)
 		}
 		if h := c.Client.Health(); !h.Degraded || time.Since(h.Since) < time.Minute ||
-			!errors.Is(h.Cause, rratelimiter.ErrNoAnswer) || h.Decided != 603 {
+			!errors.Is(h.Cause, rratelimiter.ErrNoAnswer) || h.Decided != 603 ||
+			h.Cause.Error() != "no answer from Redis within "+budget.String() { // and no limiter
 			t.Errorf("%+v", h)
 		}
 		if probes := c.Gate.Count() - before; probes < 15 || probes > 40 {
