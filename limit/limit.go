@@ -108,11 +108,18 @@ type Option func(*Settings)
 type Settings struct {
 	// Now is the clock. Nil means the monotonic clock of the machine.
 	Now func() time.Time
+
+	// MostKeys is the number of keys with a limit of their own. 0 means all.
+	MostKeys int
 }
 
 // WithClock makes a limiter use another clock, such as that of a simulation. Many goroutines may call
 // now at once.
 func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Now = now } }
+
+// WithMostKeys bounds the memory of a limiter with keys that strangers choose: while about n keys are in use,
+// further ones share as many limits, by chance, and three times n are kept at most. 0 or less means no bound.
+func WithMostKeys(n int) Option { return func(s *Settings) { s.MostKeys = n } }
 
 // SettingsOf returns the Settings that options make.
 func SettingsOf(opts []Option) (s Settings) {

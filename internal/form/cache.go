@@ -1,6 +1,8 @@
 package form
 
 import (
+	"hash/maphash"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -18,9 +20,14 @@ type shard[S any] struct {
 	last     int64 // the time of the last call, in µs
 	turned   int64 // the time of the last turn, in µs
 	only     *S    // of a limiter of one limit, which needs no maps
+	most     int   // keys with a state of their own; 0 for all
+	seed     maphash.Seed
 	new, old map[string]*S
 	_        [64]byte // keeps two locks out of one cache line
 }
+
+// shared begins the names of the states for keys beyond the most.
+const shared = "\x00"
 
 // find returns the state of a key. The caller holds the lock.
 func (s *shard[S]) find(key string) *S {
@@ -31,6 +38,13 @@ func (s *shard[S]) find(key string) *S {
 		return state
 	}
 	state := s.old[key]
+	if state == nil && s.most > 0 && len(s.new)+len(s.old) >= s.most {
+		key = shared + strconv.FormatUint(maphash.String(s.seed, key)%uint64(s.most), 36)
+		if state = s.new[key]; state != nil {
+			return state
+		}
+		state = s.old[key]
+	}
 	if state == nil {
 		state = new(S)
 	}

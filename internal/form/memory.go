@@ -41,9 +41,14 @@ func newMemory[S any](rule func() (Rule[S], error), opts []limit.Option, shards 
 	if err != nil {
 		return nil, err
 	}
-	return &memory[S]{
+	m := &memory[S]{
 		rule: r, clock: newClock(opts), seed: maphash.MakeSeed(), shards: make([]shard[S], shards),
-	}, nil
+	}
+	for i := range m.shards {
+		m.shards[i].seed = maphash.MakeSeed() // that of m has put the keys into the shard
+		m.shards[i].most = (max(limit.SettingsOf(opts).MostKeys, 0) + shards - 1) / shards
+	}
+	return m, nil
 }
 
 // lone is a memory with one limit.

@@ -93,6 +93,34 @@ func TestUsedKeysAreKept(t *testing.T) {
 	})
 }
 
+// With a bound, keys in use have limits of their own up to it. Further ones share limits, and never get more.
+func TestMostKeys(t *testing.T) {
+	now := time.Unix(2_000_000_000, 0)
+	clock := limit.WithClock(func() time.Time { return now })
+	const most, crowd = 1000, 20_000
+	k := redistest.Must(InMemoryKeyed(counting, []limit.Option{clock, limit.WithMostKeys(most)}))(t)
+	take(t, k, "first")
+	passed := 0
+	for turn := range 4 {
+		for i := range crowd {
+			if redistest.Must(k.Allow(t.Context(), fmt.Sprint(turn, i), 1))(t).Allowed {
+				passed++
+			}
+		}
+		if n := cached(k); n > 3*(most+shards) {
+			t.Errorf("turn %d: %d keys are kept", turn+1, n)
+		}
+		if left, want := take(t, k, "first"), int64(8-turn); left != want {
+			t.Errorf("turn %d: %d are left, want %d", turn+1, left, want)
+		}
+		now = now.Add(time.Minute)
+	}
+	if enough := 4 * most * 20; passed > enough {
+		t.Errorf("%d of %d passed, want at most %d", passed, 4*crowd, enough)
+	}
+	t.Logf("%d passed, %d keys are kept", passed, cached(k))
+}
+
 // A clock that is set far back keeps no key for ever.
 func TestKeysAreDroppedAfterTheClockWasSetBack(t *testing.T) {
 	now := time.Unix(2_000_000_000, 0)
