@@ -133,11 +133,9 @@ func parseAddress(address string) (*redis.UniversalOptions, error) {
 	default:
 		opts, err = parseOne(address)
 	}
-	if malformed, ok := errors.AsType[*url.Error](err); ok {
-		err = malformed.Err
-	}
+	_, malformed := errors.AsType[*url.Error](err)
 	switch {
-	case err != nil && strings.Contains(address, "@"): // the error may quote a piece of a password
+	case malformed || err != nil && strings.Contains(address, "@"): // it may quote a piece of a password
 		return nil, fmt.Errorf("%s; special characters of a password must be encoded, as in %%23 for #", want)
 	case err != nil:
 		return nil, fmt.Errorf("%s; %w", want, err)

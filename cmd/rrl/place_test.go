@@ -50,7 +50,8 @@ func TestBadAddressOfRedis(t *testing.T) {
 		"http://:secret@x", "%secret", "a secret", "redis+cluster://me:secret@a:1/1",
 		"redis+what://:secret@a:1", "redis+sentinel://:secret@a:1", "redis+sentinel://:secret@a:1/m/x",
 		"redis+cluster://:secret@a,b:port", "redis://u:x%secret@a", "redis://:x#secret@a",
-		"redis+cluster://u:secret/x@a:1"} {
+		"redis+cluster://u:secret/x@a:1", "redis://:secret", "redis://me:secret/0",
+		"redis+cluster://a,me:secret", ":secret"} {
 		_, err := parseAddress(address)
 		if err == nil || strings.Contains(err.Error(), "secret") ||
 			!strings.Contains(err.Error(), "HOST:PORT") {
