@@ -72,7 +72,7 @@ type openers struct {
 	failures failures
 }
 
-// failures reports errors hidden by fallbacks.
+// failures reports errors that are hidden from callers.
 type failures struct {
 	report func(error)  // nil for none
 	last   atomic.Int64 // when report was called, in ns since 1970
@@ -152,7 +152,8 @@ func openAs[L limit.Releaser, K limit.KeyedReleaser](
 	common := other{budget: o.budget, most: r.most(), failures: &o.failures}
 	var err error
 	if r.fallback == fallbackLocal {
-		if common.local, err = formOf(algorithm.InMemoryKeyed()); err != nil {
+		common.local, err = formOf(algorithm.InMemoryKeyed(limit.WithMostKeys(mostLocals)))
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -177,6 +178,9 @@ func formOf(limiter any, err error) (form.Form, error) {
 	}
 	return f, err
 }
+
+// mostLocals is how many keys of a limit have limits of their own while Redis is down: visitors choose them.
+const mostLocals = 5000
 
 // An other is a counter of an algorithm of package limit.
 type other struct {

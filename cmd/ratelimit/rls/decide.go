@@ -39,10 +39,10 @@ func (s *Service) decide(ctx context.Context, in *pb.RateLimitRequest) ([]item, 
 	n := len(in.GetDescriptors())
 	switch {
 	case in.GetDomain() == "":
-		return nil, fmt.Errorf("%w: domain is empty", limit.ErrInvalidArgument)
+		return nil, badRequest("domain is empty")
 	case n < 1 || n > mostDescriptors:
-		return nil, fmt.Errorf("%w: the number of descriptors is %d, must be 1 to %d",
-			limit.ErrInvalidArgument, n, mostDescriptors)
+		return nil, badRequest(fmt.Sprintf("the number of descriptors is %d, must be 1 to %d", n,
+			mostDescriptors))
 	case c == nil:
 		return nil, errNotLoaded
 	}

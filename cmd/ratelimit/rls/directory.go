@@ -19,9 +19,9 @@ import (
 // that does not exist counts as a removed file.
 type Source string
 
-// largest is the most bytes of a file. Reading a file takes some 50 times its size in memory; a bad
-// configuration must not kill the service.
-const largest = 8 << 20
+// largest is the most bytes of a file, and mostBytes of all files. Reading a file takes up to 120 times its
+// size in memory, and its limits 35 times; a bad configuration must not kill the service.
+const largest, mostBytes = 1 << 20, 2 << 20
 
 // Read returns the files in the order of their names.
 func (s Source) Read() ([]File, error) {
@@ -30,6 +30,7 @@ func (s Source) Read() ([]File, error) {
 		return nil, err
 	}
 	var files []File
+	var total int64
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -54,6 +55,9 @@ func (s Source) Read() ([]File, error) {
 		}
 		if info.Size() > largest {
 			return fmt.Errorf("%s has %d bytes, must have at most %d", path, info.Size(), largest)
+		}
+		if total += info.Size(); total > mostBytes {
+			return fmt.Errorf("the files of %s have more than %d bytes", s, mostBytes)
 		}
 		data, err := os.ReadFile(path)
 		name := string(s) + strings.TrimPrefix(path, root)

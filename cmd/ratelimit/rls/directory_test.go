@@ -2,6 +2,7 @@ package rls
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,14 +54,24 @@ func TestASourceReadsFilesAndLinks(t *testing.T) {
 	}
 }
 
-// A file that is too large to be a configuration is not read into memory.
+// Files that are too large to be a configuration, one alone or all together, are not read into memory.
 func TestHugeFilesAreRefused(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "a.yaml")
-	redistest.NoError(t, os.WriteFile(file, []byte(domainA), 0o600))
-	redistest.NoError(t, os.Truncate(file, largest+1))
-	_, err := Source(file).Read()
-	if want := file + " has 8388609 bytes, must have at most 8388608"; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+	dir := t.TempDir()
+	for _, f := range []struct {
+		name string
+		size int64
+		want string
+	}{
+		{"1.yaml", largest, "<nil>"},
+		{"2.yaml", mostBytes - largest, "<nil>"},
+		{"3.yaml", int64(len(domainA)), "the files of " + dir + " have more than 2097152 bytes"},
+		{"0.yaml", largest + 1, dir + "/0.yaml has 1048577 bytes, must have at most 1048576"},
+	} {
+		write(t, dir, f.name, domainA)
+		redistest.NoError(t, os.Truncate(filepath.Join(dir, f.name), f.size))
+		if _, err := Source(dir).Read(); fmt.Sprint(err) != f.want {
+			t.Errorf("%s: got %v, want %s", f.name, err, f.want)
+		}
 	}
 }
 

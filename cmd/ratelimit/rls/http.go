@@ -22,12 +22,13 @@ import (
 )
 
 // maxBody is the most bytes in the body of a request to /json.
-const maxBody = 1 << 20
+const maxBody = 64 << 10
 
 // Handler returns the HTTP side of the service: POST /json, whose bodies are a RateLimitRequest and a
 // RateLimitResponse in JSON, and GET /check/DOMAIN?key=value&..., whose query is one descriptor. Both reply
 // 200 or 429. /check has the fields RateLimit-Policy, RateLimit and Retry-After, as httplimit writes them.
-// The query header:key=Name takes the value of the key from the header field Name of the request.
+// The query header:key=Name takes the value of the key from the header field Name of the request, hashed as
+// by httplimit.ByHeader, and plain:key=Name takes it as it is.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", s.serveJSON)
@@ -51,12 +52,12 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 	}
 	out, err := s.ShouldRateLimit(r.Context(), in)
 	if err != nil {
-		http.Error(w, status.Convert(err).Message(), httpStatus(err))
+		writeStatus(w, err)
 		return
 	}
 	text, err := protojson.Marshal(out)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		s.writeError(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -64,6 +65,16 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	_, _ = w.Write(text)
+}
+
+// writeError writes a failure.
+func (s *Service) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	writeStatus(w, s.failure(r.Context(), err))
+}
+
+// writeStatus writes the error of a gRPC call.
+func writeStatus(w http.ResponseWriter, err error) {
+	http.Error(w, status.Convert(err).Message(), httpStatus(err))
 }
 
 func httpStatus(err error) int {
@@ -88,8 +99,7 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 	s.meters.requests.Inc()
 	s.meters.seconds.Observe(time.Since(start).Seconds())
 	if err != nil {
-		err = s.failure(r.Context(), err)
-		http.Error(w, status.Convert(err).Message(), httpStatus(err))
+		s.writeError(w, r, err)
 		return
 	}
 	result, _ := result(items, s.respond(in, items).GetOverallCode())
@@ -98,7 +108,7 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 	})
 	m, err := httplimit.New(decided, httplimit.Constant("check"))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		s.writeError(w, r, err)
 		return
 	}
 	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -106,9 +116,20 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 	})).ServeHTTP(w, r)
 }
 
-// fromHeader begins the keys of a query whose values are names of header fields. A gateway that cannot escape
-// what a visitor sends, or whose URL is fixed, can then keep it out of the query.
-const fromHeader = "header:"
+// hashedHeader and plainHeader begin the keys of a query whose values are names of header fields. A gateway
+// that cannot escape what a visitor sends, or whose URL is fixed, can then keep it out of the query. Values
+// of hashedHeader may be secrets, such as API keys.
+const hashedHeader, plainHeader = "header", "plain"
+
+// fieldOf returns the value of a header field, empty without one. Envoy joins several in the same way.
+func fieldOf(r *http.Request, name string, hash bool) string {
+	name = http.CanonicalHeaderKey(name)
+	value := strings.Join(admission.Header(r, name), ",")
+	if hash && value != "" {
+		value, _ = httplimit.ByHeader(name)(&http.Request{Host: value, Header: http.Header{name: {value}}})
+	}
+	return value
+}
 
 // checked returns the request of a query. The order of its keys counts, as in a descriptor.
 func checked(domain, query string, r *http.Request) (*pb.RateLimitRequest, error) {
@@ -126,12 +147,12 @@ func checked(domain, query string, r *http.Request) (*pb.RateLimitRequest, error
 		if err != nil {
 			return nil, err
 		}
-		if after, found := strings.CutPrefix(key, fromHeader); found {
+		kind, name, found := strings.Cut(key, ":")
+		if found && (kind == hashedHeader || kind == plainHeader) {
 			if value == "" {
 				return nil, fmt.Errorf("%s is empty, must be the name of a header field", key)
 			}
-			values := admission.Header(r, http.CanonicalHeaderKey(value))
-			key, value = after, strings.Join(values, ",") // as Envoy joins them
+			key, value = name, fieldOf(r, value, kind == hashedHeader)
 		}
 		if key == "" {
 			return nil, errors.New("a key of the query is empty")

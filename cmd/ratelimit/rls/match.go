@@ -8,8 +8,6 @@ import (
 
 	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // A match is the rule for a descriptor of a request. Without a rule there is no limit.
@@ -96,8 +94,8 @@ func (d *domain) override(in *descriptor.RateLimitDescriptor) (match, error) {
 			return match{rule: r, key: counterKey(in.GetEntries(), nil), metric: r.path}, nil
 		}
 	}
-	return match{}, fmt.Errorf("%w: the limit of a descriptor has the unit %d, must have a known one",
-		limit.ErrInvalidArgument, number)
+	return match{}, badRequest(fmt.Sprintf("the limit of a descriptor has the unit %d, must have a known one",
+		number))
 }
 
 // maxKey is the most bytes in the key of a counter.

@@ -30,6 +30,7 @@ func (r *reader) wrong(n *yaml.Node, path, format string, args ...any) {
 		return // what was not read looks as if it were missing
 	case len(r.mistakes) == mostMistakes:
 		path, format, args = "", "there are more mistakes from here on", nil
+		defer func() { r.visited = r.most + 1 }() // the rest is not read
 	}
 	r.mistakes = append(r.mistakes, &Mistake{r.file, n.Line, path, fmt.Sprintf(format, args...)})
 }

@@ -133,6 +133,9 @@ func (p *parser) descriptors(parent *node, n *yaml.Node, path string, from inher
 		return
 	}
 	for i, entry := range p.list(n, path) {
+		if p.visited > p.most {
+			return
+		}
 		p.descriptor(parent, entry, fmt.Sprintf("%s[%d]", path, i), from)
 	}
 }

@@ -3,6 +3,7 @@ package rls
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -226,6 +227,19 @@ func TestLargeFilesAndBombs(t *testing.T) {
 		if !strings.Contains(got, want) || strings.Count(got, "\n") > mostMistakes {
 			t.Errorf("%.300s, want %s", got, want)
 		}
+	}
+}
+
+// A file of nothing but mistakes is not read to its end, which takes as much memory as the nodes of the file.
+func TestMistakesEndAFile(t *testing.T) {
+	text := "domain: d\ndescriptors: [" + strings.Repeat("{},", largest/4) + "]"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := parse(false, text)
+	runtime.ReadMemStats(&after)
+	const most = 200 // bytes for each of the file
+	if made := (after.TotalAlloc - before.TotalAlloc) / uint64(len(text)); err == nil || made > most {
+		t.Errorf("%d bytes for each of the file, want at most %d", made, most)
 	}
 }
 

@@ -8,13 +8,17 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -196,6 +200,8 @@ func TestHTTP(t *testing.T) {
 	s := inMemory(t, Options{}, limits)
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
+	hashOfUser := redistest.Must(httplimit.ByHeader("X-User")(
+		&http.Request{Header: http.Header{"X-User": {"a&x=b,c"}}}))(t)
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -204,12 +210,16 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/check/d?one=a%20b", "", 200, `Ratelimit: "default";r=0;t=3600`},
 		{"GET", "/check/d?one=a+b", "", 429, "Retry-After: 3600"},
 		{"GET", "/check/d?one=a&two=b", "", 200, ""},
-		{"GET", "/check/d?header:one=X-User", "", 200, `r=0;t=3600`},
+		{"GET", "/check/d?header:one=x-user", "", 200, `r=0;t=3600`},
+		{"GET", "/check/d?one=" + hashOfUser, "", 429, ""},
+		{"GET", "/check/d?plain:one=X-User", "", 200, `r=0;t=3600`},
 		{"GET", "/check/d?one=a%26x=b,c", "", 429, ""}, // the two values of X-User
 		{"GET", "/check/d?header:one=host", "", 200, `r=0;t=3600`},
 		{"GET", "/check/d?one=example.com", "", 429, ""},
 		{"GET", "/check/d?header:one=X-None", "", 200, `r=0;t=3600`},
+		{"GET", "/check/d?plain:one=X-None", "", 429, ""},
 		{"GET", "/check/d?one=", "", 429, ""},
+		{"GET", "/check/d?plain:one=", "", 400, "plain:one is empty, must be the name"},
 		{"GET", "/check/d?header:one=", "", 400, "header:one is empty, must be the name"},
 		{"GET", "/check/d?header:=X-User", "", 400, "a key of the query is empty"},
 		{"GET", "/check/other?one=a", "", 200, ""},
@@ -245,17 +255,44 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// /check answers 503 where a limit must not be decided without Redis.
-func TestHTTPWithoutRedis(t *testing.T) {
-	server := redistest.Start(t)
-	s := serve(t, server.Client(t), Options{Budget: short},
-		"domain: d\nfallback: error\ndescriptors: [{key: a, "+
-			"rate_limit: "+
-			"{unit: hour, requests_per_unit: 1}}]")
-	server.Stop()
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/check/d?a=x", nil))
-	if w.Code != 503 {
-		t.Errorf("%d %s", w.Code, w.Body)
+// Where a limit must not be decided without Redis, requests get an error: fixed texts, also when the circuit
+// is open, because what the errors of this process name has come from other visitors.
+func TestErrorsShowNoKey(t *testing.T) {
+	for _, algorithm := range algorithms {
+		t.Run(algorithm, func(t *testing.T) {
+			server := redistest.Start(t)
+			var heard atomic.Int64
+			s := serve(t, server.Client(t), Options{Budget: short, OnFailure: func(error) { heard.Add(1) }},
+				"domain: d\nfallback: error\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
+					"requests_per_unit: 1, algorithm: "+algorithm+"}}]")
+			server.Stop()
+			const want = "the rate limit could not be decided"
+			for i := range 8 {
+				key := fmt.Sprint("secret", i)
+				_, err := s.ShouldRateLimit(t.Context(), request("d", "a="+key))
+				if status.Code(err) != codes.Unavailable || status.Convert(err).Message() != want {
+					t.Errorf("gRPC: %v", err)
+				}
+				body := `{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"` + key + `"}]}]}`
+				for _, r := range []*http.Request{
+					httptest.NewRequestWithContext(t.Context(), "GET", "/check/d?plain:a=X-Key", nil),
+					httptest.NewRequestWithContext(t.Context(), "POST", "/json", strings.NewReader(body)),
+				} {
+					r.Header.Set("X-Key", key)
+					w := httptest.NewRecorder()
+					s.Handler().ServeHTTP(w, r)
+					if w.Code != 503 || w.Body.String() != want+"\n" {
+						t.Errorf("%s: %d %s", r.URL, w.Code, w.Body)
+					}
+				}
+			}
+			if h := s.Health(); h.Degraded != (algorithm == exact) ||
+				h.Degraded && strings.Contains(h.Cause.Error(), "secret") {
+				t.Errorf("health: %+v", h)
+			}
+			if heard.Load() == 0 {
+				t.Error("the operator has not heard of it")
+			}
+		})
 	}
 }

@@ -55,8 +55,9 @@ type Options struct {
 	// OnHealth, if not nil, is called whenever Redis fails or is back (rratelimiter.WithHealthHook).
 	OnHealth func(rratelimiter.Health)
 
-	// OnFailure, if not nil, is called with an error of Redis after a fallback that OnHealth does not report:
-	// for another algorithm, a Peek, or a charge, which is lost. It is called at most every 10 s.
+	// OnFailure, if not nil, is called with an error that OnHealth does not report: before a fallback for
+	// another algorithm, a Peek, or a charge, which is lost, and for a request that gets an error. It is
+	// called at most every 10 s. The error names the limiter, and so what a visitor may have sent.
 	OnFailure func(error)
 
 	// NearRatio is the used share of a limit from which hits count as near it, above 0 and at most 1. 0 means
@@ -183,21 +184,35 @@ func (s *Service) ShouldRateLimit(
 	return s.respond(in, d), nil
 }
 
-// failure converts an error to a gRPC status, and counts it.
+// A badRequest is an error of a request, whose sender sees the text.
+type badRequest string
+
+// Error returns the text.
+func (b badRequest) Error() string { return string(b) }
+
+// failure converts an error to a gRPC status, and counts it. The texts of other errors than badRequest stay
+// here: they name limiters, whose keys other visitors may have sent.
 func (s *Service) failure(ctx context.Context, err error) error {
-	kind, code := "service_error", codes.InvalidArgument
+	kind, code, text := "service_error", codes.Internal, ""
+	bad, isBad := errors.AsType[badRequest](err)
 	switch {
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
+	case isBad:
+		code, text = codes.InvalidArgument, bad.Error()
 	case errors.Is(err, errNotLoaded) || errors.Is(err, rratelimiter.ErrClosed):
-		code = codes.Unavailable
+		code, text = codes.Unavailable, errNotLoaded.Error()
 	case failed(err):
 		kind, code = "redis_error", codes.Unavailable
-	case !errors.Is(err, limit.ErrInvalidArgument):
-		code = codes.Internal
+	case errors.Is(err, limit.ErrInvalidArgument):
+		code = codes.InvalidArgument
 	}
 	s.meters.errors.WithLabelValues(kind).Inc()
-	return status.Error(code, err.Error())
+	if text == "" {
+		text = "the rate limit could not be decided"
+		s.openers.failures.add(err)
+	}
+	return status.Error(code, text)
 }
 
 var errNotLoaded = errors.New("rls: no configuration is loaded")
