@@ -27,7 +27,7 @@ func TestTheChart(t *testing.T) {
 	source := redistest.Must(os.ReadFile("settings.go"))(t)
 	names := regexp.MustCompile(`"--(\w+)"|- \{name: ([A-Z_]+),`).FindAllStringSubmatch(string(deployment),
 		-1)
-	if len(names) != 7 {
+	if len(names) != 8 {
 		t.Errorf("the chart names %v", names)
 	}
 	for _, found := range names {

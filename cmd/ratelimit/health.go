@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,6 +15,7 @@ import (
 // and GracefulStop would wait for them.
 type healthServer struct {
 	*health.Server
+	watches    atomic.Int64
 	ended      context.Context
 	endWatches context.CancelFunc
 }
@@ -26,6 +28,11 @@ func newHealthServer() *healthServer {
 
 // Watch implements healthpb.HealthServer.
 func (h *healthServer) Watch(in *healthpb.HealthCheckRequest, stream watchStream) error {
+	stay(stream.Context())
+	defer h.watches.Add(-1)
+	if h.watches.Add(1) > mostWatches {
+		return status.Errorf(codes.ResourceExhausted, "more than %d watches", mostWatches)
+	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	stop := context.AfterFunc(h.ended, cancel)

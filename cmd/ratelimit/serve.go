@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,16 +59,17 @@ type server struct {
 	listener net.Listener // of grpc
 	health   *healthServer
 	web      []*webServer
-	leaving  atomic.Bool // the process drains
+	calls    atomic.Int64 // of gRPC, under way
+	leaving  atomic.Bool  // the process drains
 	failed   chan error
 }
 
 // serve serves until ctx ends, and then drains.
 func serve(ctx context.Context, s *settings, stderr io.Writer) error {
-	level, _ := s.level() // validated
-	var handler slog.Handler = slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
-	if s.LogFormat == "json" {
-		handler = slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})
+	logging := &slog.HandlerOptions{Level: levels[strings.ToUpper(s.LogLevel)]} // validated
+	var handler slog.Handler = slog.NewTextHandler(stderr, logging)
+	if strings.EqualFold(s.LogFormat, "json") {
+		handler = slog.NewJSONHandler(stderr, logging)
 	}
 	rdb, closeRedis, err := connect(s)
 	if err != nil {
@@ -86,7 +89,11 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 		}
 		log.Info("Redis is back")
 	}
-	options.OnFailure = func(err error) { log.Warn("Redis has failed, a fallback has decided", "cause", err) }
+	options.OnFailure = func(err error) {
+		log.Debug("a limiter has failed", "error", err)
+		const text = "a limiter has failed, LOG_LEVEL=DEBUG shows the error"
+		asking.Go(func() { log.Warn(text, "ping", s.ping(ctx)) })
+	}
 	service, err := rls.New(rdb, options)
 	if err != nil {
 		return err
@@ -105,7 +112,7 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	}
 	asking.Go(func() {
 		if err := s.ping(ctx); err != nil && ctx.Err() == nil {
-			log.Warn("Redis does not reply yet, fallbacks decide", "redis", s.redis, "ping", err)
+			log.Warn("Redis does not reply yet, fallbacks decide", "ping", err)
 		}
 	})
 	watching, stop := context.WithCancel(ctx)
@@ -129,12 +136,16 @@ func (s *settings) ping(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rdb, err := s.client(&redis.UniversalOptions{MaxRetries: -1, DialerRetries: 1, DialTimeout: patience})
+	o := &redis.UniversalOptions{MaxRetries: -1, DialerRetries: 1, DialTimeout: patience}
+	rdb, err := s.client(o)
 	if err != nil {
 		return err
 	}
 	defer rdb.Close()
-	return rdb.Ping(ctx).Err()
+	if err = rdb.Ping(ctx).Err(); err != nil {
+		err = fmt.Errorf("%s: %w", strings.Join(o.Addrs, ","), err)
+	}
+	return err
 }
 
 // connect returns the client of Redis, which may be in this process.
@@ -161,8 +172,8 @@ func (v *server) reloaded(err error) {
 	v.log.Info("the configuration has changed", "domains", v.service.Config().Domains())
 }
 
-// listen opens all ports, and says what they serve.
-func (v *server) listen(stderr io.Writer) error {
+// makeGRPC makes the server of gRPC.
+func (v *server) makeGRPC() error {
 	s := v.settings
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -175,6 +186,12 @@ func (v *server) listen(stderr io.Writer) error {
 		// A new goroutine for each call would spend a fifth of the time on growing its stack.
 		grpc.NumStreamWorkers(workers),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
+		// A connection that does not begin would hold up GracefulStop as long as this.
+		grpc.ConnectionTimeout(beginning),
+		grpc.MaxConcurrentStreams(mostStreams), grpc.MaxHeaderListSize(mostMetadata),
+		grpc.MaxRecvMsgSize(mostMessage), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
+		grpc.InTapHandle(v.arrives), grpc.UnaryInterceptor(arrived),
 	}
 	if s.UseTLS {
 		config, err := s.serverTLS()
@@ -187,26 +204,37 @@ func (v *server) listen(stderr io.Writer) error {
 	pb.RegisterRateLimitServiceServer(v.grpc, v.service)
 	healthpb.RegisterHealthServer(v.grpc, v.health)
 	v.health.SetServingStatus("ratelimit", healthpb.HealthCheckResponse_SERVING)
+	return nil
+}
+
+// listen opens all ports, and says what they serve.
+func (v *server) listen(stderr io.Writer) error {
+	s := v.settings
+	if err := v.makeGRPC(); err != nil {
+		return err
+	}
 	var err error
-	if v.listener, err = net.Listen("tcp", address(s.GRPCHost, s.GRPCPort)); err != nil {
+	if v.listener, err = listen(address(s.GRPCHost, s.GRPCPort), s.connections); err != nil {
 		return err
 	}
 	go func() { v.failed <- v.grpc.Serve(v.listener) }()
 	const serves = "envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1"
 	fmt.Fprintf(stderr, "gRPC    %v  %s\n", v.listener.Addr(), serves)
 	metrics := http.NewServeMux()
-	metrics.Handle("GET "+s.Path, promhttp.HandlerFor(v.service.Metrics(), promhttp.HandlerOpts{}))
+	metrics.Handle("GET "+s.Path, promhttp.HandlerFor(v.service.Metrics(),
+		promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes}))
 	for _, web := range []struct {
 		name, serves string
+		connections  int
 		server       *http.Server
 	}{
-		{"HTTP", "/check/DOMAIN?key=value, POST /json, /healthcheck",
-			&http.Server{Addr: address(s.Host, s.Port), Handler: v.public(), ReadTimeout: reading}},
-		{"metrics", s.Path, &http.Server{Addr: s.Metrics, Handler: metrics}},
-		{"debug", "/rlconfig, /state, /debug/pprof",
-			&http.Server{Addr: address(s.DebugHost, s.DebugPort), Handler: v.debug()}},
+		{"HTTP", "/check/DOMAIN?key=value, POST /json, /healthcheck", s.connections,
+			&http.Server{Addr: address(s.Host, s.Port), Handler: v.public()}},
+		{"metrics", s.Path, mostScrapers, &http.Server{Addr: s.Metrics, Handler: metrics}},
+		{"debug", "/rlconfig, /state, /debug/pprof", mostDebuggers,
+			&http.Server{Addr: s.debug, Handler: v.debug(), WriteTimeout: profiling}},
 	} {
-		at, err := v.listenWeb(web.server)
+		at, err := v.listenWeb(web.server, web.connections)
 		if err != nil {
 			v.drain(false)
 			return err
@@ -222,8 +250,8 @@ func (v *server) listen(stderr io.Writer) error {
 	return nil
 }
 
-func (v *server) listenWeb(web *http.Server) (net.Addr, error) {
-	listener, err := net.Listen("tcp", web.Addr)
+func (v *server) listenWeb(web *http.Server, connections int) (net.Addr, error) {
+	listener, err := listen(web.Addr, connections)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +260,8 @@ func (v *server) listenWeb(web *http.Server) (net.Addr, error) {
 }
 
 func (v *server) serveWeb(web *http.Server, listener net.Listener) {
-	web.ReadHeaderTimeout, web.IdleTimeout = reading, idle
+	web.ReadTimeout, web.IdleTimeout, web.MaxHeaderBytes = reading, idle, mostHeader
+	web.WriteTimeout = cmp.Or(web.WriteTimeout, writing)
 	handler := web.Handler
 	web.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v.leaving.Load() {

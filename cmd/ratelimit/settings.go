@@ -1,15 +1,12 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -19,7 +16,6 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
 )
@@ -31,7 +27,7 @@ type settings struct {
 	Port      int    `env:"PORT" envDefault:"8080"`
 	GRPCHost  string `env:"GRPC_HOST"`
 	GRPCPort  int    `env:"GRPC_PORT" envDefault:"8081"`
-	DebugHost string `env:"DEBUG_HOST"`
+	DebugHost string `env:"DEBUG_HOST" envDefault:"127.0.0.1"`
 	DebugPort int    `env:"DEBUG_PORT" envDefault:"6070"`
 	Metrics   string `env:"PROMETHEUS_ADDR" envDefault:":9090"`
 	Path      string `env:"PROMETHEUS_PATH" envDefault:"/metrics"`
@@ -58,17 +54,17 @@ type settings struct {
 	NearRatio    float64       `env:"NEAR_LIMIT_RATIO"`
 	Prefix       string        `env:"CACHE_KEY_PREFIX"`
 
-	RedisSocket   string `env:"REDIS_SOCKET_TYPE"`
-	RedisType     string `env:"REDIS_TYPE" envDefault:"SINGLE"`
-	RedisURL      string `env:"REDIS_URL" envDefault:"localhost:6379"`
-	RedisAuth     string `env:"REDIS_AUTH"`
-	SentinelAuth  string `env:"REDIS_SENTINEL_AUTH"`
-	RedisPool     int    `env:"REDIS_POOL_SIZE"`
-	RedisTLS      bool   `env:"REDIS_TLS"`
-	RedisCert     string `env:"REDIS_TLS_CLIENT_CERT"`
-	RedisKey      string `env:"REDIS_TLS_CLIENT_KEY"`
-	RedisCA       string `env:"REDIS_TLS_CACERT"`
-	RedisInsecure bool   `env:"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"`
+	RedisSocket  string `env:"REDIS_SOCKET_TYPE"`
+	RedisType    string `env:"REDIS_TYPE" envDefault:"SINGLE"`
+	RedisURL     string `env:"REDIS_URL" envDefault:"localhost:6379"`
+	RedisAuth    string `env:"REDIS_AUTH"`
+	SentinelAuth string `env:"REDIS_SENTINEL_AUTH"`
+	RedisPool    int    `env:"REDIS_POOL_SIZE"`
+	RedisTLS     bool   `env:"REDIS_TLS"`
+	RedisCert    string `env:"REDIS_TLS_CLIENT_CERT"`
+	RedisKey     string `env:"REDIS_TLS_CLIENT_KEY"`
+	RedisCA      string `env:"REDIS_TLS_CACERT"`
+	RedisAnyName bool   `env:"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"`
 
 	// Those that name another service than this one.
 	ConfigType string `env:"CONFIG_TYPE" envDefault:"FILE"`
@@ -77,11 +73,13 @@ type settings struct {
 	SocketPath string `env:"GRPC_UDS"`
 	ClientSAN  string `env:"GRPC_CLIENT_TLS_SAN"`
 
-	config  string
-	redis   string
-	budget  time.Duration
-	lease   time.Duration
-	version bool
+	config      string
+	redis       string
+	debug       string
+	connections int
+	budget      time.Duration
+	lease       time.Duration
+	version     bool
 }
 
 // embedded is the --redis that needs no server.
@@ -98,15 +96,17 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	flags.StringVar(&s.config, "config", "",
 		"`FILE` or directory with the limits; RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/config")
 	flags.StringVar(&s.redis, "redis", "",
-		"`HOST:PORT` of Redis, or embedded for one inside of this process; REDIS_URL")
+		"`HOST:PORT` or URL of Redis, or embedded for one inside of this process; REDIS_URL")
 	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "how long a decision waits for Redis")
 	flags.DurationVar(&s.lease, "lease", 0,
 		"how long permits of a busy limit are taken ahead at most; 0: each decision asks Redis")
 	flags.IntVar(&s.Port, "http", s.Port, "`PORT` of HTTP, 0 for any; PORT")
 	flags.IntVar(&s.GRPCPort, "grpc", s.GRPCPort, "`PORT` of gRPC, 0 for any; GRPC_PORT")
-	flags.IntVar(&s.DebugPort, "debug", s.DebugPort,
-		"`PORT` of configuration and state, 0 for any; DEBUG_PORT")
+	flags.StringVar(&s.debug, "debug", strconv.Itoa(s.DebugPort),
+		"`HOST:PORT` of configuration, state and profiles, or PORT, 0 for any; DEBUG_HOST, DEBUG_PORT")
 	flags.StringVar(&s.Metrics, "metrics", s.Metrics, "`HOST:PORT` of /metrics; PROMETHEUS_ADDR")
+	flags.IntVar(&s.connections, "connections", 1000,
+		"most connections of each of gRPC and HTTP; further ones wait")
 	flags.BoolVar(&s.version, "version", false, "print the version, and end")
 	if err := flags.Parse(args); err != nil || s.version {
 		return s, err
@@ -119,6 +119,9 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	}
 	if s.redis == "" {
 		s.redis = s.RedisURL
+	}
+	if !strings.Contains(s.debug, ":") {
+		s.debug = net.JoinHostPort(s.DebugHost, s.debug)
 	}
 	return s, s.validate()
 }
@@ -145,7 +148,7 @@ func named(err error, environment map[string]string) error {
 
 // validate refuses what names a service other than this one: to ignore it would be worse.
 func (s *settings) validate() error {
-	_, badLevel := s.level()
+	_, isLevel := levels[strings.ToUpper(s.LogLevel)]
 	redisType := strings.ToUpper(s.RedisType)
 	var all []error
 	for _, setting := range []struct {
@@ -165,8 +168,11 @@ func (s *settings) validate() error {
 			"REDIS_TYPE", s.RedisType, "SINGLE, SENTINEL or CLUSTER"},
 		{!strings.HasPrefix(s.Path, "/") || path.Clean(s.Path) != s.Path ||
 			strings.ContainsAny(s.Path, "{} ?#"), "PROMETHEUS_PATH", s.Path, "a path such as /metrics"},
+		{!(s.NearRatio >= 0 && s.NearRatio <= 1), "NEAR_LIMIT_RATIO", fmt.Sprint(s.NearRatio),
+			"above 0 and at most 1"},
+		{s.connections < 1, "--connections", strconv.Itoa(s.connections), "at least 1"},
 		{s.RedisPool < 0, "REDIS_POOL_SIZE", strconv.Itoa(s.RedisPool), "at least 0"},
-		{badLevel != nil, "LOG_LEVEL", s.LogLevel, "DEBUG, INFO, WARN or ERROR"},
+		{!isLevel, "LOG_LEVEL", s.LogLevel, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL or PANIC"},
 	} {
 		if setting.bad {
 			all = append(all, fmt.Errorf("%s is %q, must be %s", setting.name, setting.value, setting.bound))
@@ -175,12 +181,10 @@ func (s *settings) validate() error {
 	return errors.Join(all...)
 }
 
-func (s *settings) level() (level slog.Level, err error) {
-	text := strings.ToUpper(s.LogLevel)
-	if text == "WARNING" {
-		text = "WARN"
-	}
-	return level, level.UnmarshalText([]byte(text))
+// levels are those of the reference service. Nothing is logged at FATAL and PANIC.
+var levels = map[string]slog.Level{
+	"TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
+	"WARNING": slog.LevelWarn, "ERROR": slog.LevelError, "FATAL": 12, "PANIC": 12,
 }
 
 func (s *settings) source() rls.Source { return rls.Source(s.config) }
@@ -194,74 +198,3 @@ func (s *settings) options() rls.Options {
 }
 
 func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
-
-// client completes the options of a client of Redis, which is a server of its own, and returns the client.
-func (s *settings) client(o *redis.UniversalOptions) (redis.UniversalClient, error) {
-	o.ContextTimeoutEnabled, o.PoolSize = true, s.RedisPool
-	user, password, both := strings.Cut(s.RedisAuth, ":")
-	if !both {
-		user, password = "", s.RedisAuth
-	}
-	o.Username, o.Password, o.SentinelPassword = user, password, s.SentinelAuth
-	o.Addrs = strings.Split(s.redis, ",")
-	switch strings.ToUpper(s.RedisType) {
-	case "SENTINEL":
-		o.MasterName, o.Addrs = o.Addrs[0], o.Addrs[1:]
-		if len(o.Addrs) == 0 {
-			return nil, fmt.Errorf("REDIS_URL is %q, must be MASTER,HOST:PORT,... of the sentinels", s.redis)
-		}
-	case "CLUSTER":
-		o.IsClusterMode = true
-	default:
-		if len(o.Addrs) > 1 {
-			return nil, fmt.Errorf("REDIS_URL is %q, must be one address with the REDIS_TYPE SINGLE", s.redis)
-		}
-	}
-	for i, a := range o.Addrs {
-		o.Addrs[i] = strings.TrimSpace(a)
-		_, port, err := net.SplitHostPort(o.Addrs[i])
-		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-			return nil, fmt.Errorf("REDIS_URL has %q, must be HOST:PORT", o.Addrs[i])
-		}
-	}
-	if s.RedisTLS {
-		config, err := s.redisTLS()
-		if err != nil {
-			return nil, err
-		}
-		o.TLSConfig = config
-	}
-	return redis.NewUniversalClient(o), nil
-}
-
-func (s *settings) redisTLS() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.RedisInsecure}
-	if s.RedisCert != "" || s.RedisKey != "" {
-		pair, err := tls.LoadX509KeyPair(s.RedisCert, s.RedisKey)
-		if err != nil {
-			return nil, fmt.Errorf("REDIS_TLS_CLIENT_CERT and REDIS_TLS_CLIENT_KEY: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	if s.RedisCA != "" {
-		pool, err := authorities(s.RedisCA)
-		if err != nil {
-			return nil, fmt.Errorf("REDIS_TLS_CACERT: %w", err)
-		}
-		config.RootCAs = pool
-	}
-	return config, nil
-}
-
-// authorities returns the certificates of a file.
-func authorities(file string) (*x509.CertPool, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s has no certificate", file)
-	}
-	return pool, nil
-}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+// send connects to a port and sends a text.
+func send(t *testing.T, address, text string) net.Conn {
+	t.Helper()
+	conn := redistest.Must(net.Dial("tcp", address))(t)
+	t.Cleanup(func() { _ = conn.Close() })
+	redistest.Must(io.WriteString(conn, text))(t)
+	return conn
+}
+
+// halfACall begins a call of gRPC whose message never comes, and returns a function that waits for its end.
+func halfACall(t *testing.T, conn *grpc.ClientConn) (end func() error) {
+	t.Helper()
+	const method = pb.RateLimitService_ShouldRateLimit_FullMethodName
+	stream := redistest.Must(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, method))(t)
+	return func() error { return stream.RecvMsg(new(pb.RateLimitResponse)) }
+}
+
+// Whatever clients leave undone, on SIGTERM the process ends within 11 s, and requests meanwhile are decided.
+func TestNoClientHoldsUpTheEnd(t *testing.T) {
+	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	conn := dial(t, p.grpc)
+	redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
+	for _, port := range []string{p.grpc, p.web, p.metrics, p.debug} {
+		send(t, port, "")
+	}
+	if !testing.Short() {
+		halfACall(t, conn)
+		send(t, p.grpc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+		send(t, p.web, "GET /check/example?user=x HTTP/1.1\r\nHost: x\r\nX: ")
+		send(t, p.web, "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+		send(t, p.debug, "GET /debug/pprof/profile HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	began := time.Now()
+	redistest.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+	defer kill.Stop()
+	for time.Since(began) < leaving {
+		redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
+	}
+	p.copied.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, p.out)
+	}
+	if took, most := time.Since(began), leaving+draining; took > most+time.Second {
+		t.Errorf("the process ended after %v, want at most %v", took, most)
+	}
+}
+
+// Calls of gRPC whose messages do not come end soon when they are many. Those that come are decided.
+func TestHalfCallsEnd(t *testing.T) {
+	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	conn, ended := dial(t, p.grpc), make(chan error)
+	const more = 20
+	for range fewCalls + more {
+		end := halfACall(t, conn)
+		go func() { ended <- end() }()
+	}
+	began := time.Now()
+	for i := range fewCalls + more {
+		if err := <-ended; status.Code(err) != codes.Canceled {
+			t.Errorf("a call ends with %v", err)
+		}
+		if i < more && time.Since(began) > reading/2 {
+			t.Errorf("%d calls end after %v", i+1, time.Since(began))
+		}
+		if i == more-1 {
+			for range 5 {
+				redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
+			}
+			if testing.Short() {
+				redistest.NoError(t, conn.Close())
+			}
+		}
+	}
+}
+
+// What one client can send has bounds.
+func TestRequestsHaveBounds(t *testing.T) {
+	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	conn := dial(t, p.grpc)
+	text := func(bytes int) string { return strings.Repeat("x", bytes) }
+	call := func(header, value int) string {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x", text(header))
+		_, err := ask(ctx, conn, "user", text(value))
+		return status.Code(err).String()
+	}
+	web := func(port, head string) string {
+		reply, err := http.ReadResponse(bufio.NewReader(send(t, port, head+"\r\n\r\n")), nil)
+		if err != nil {
+			return err.Error()
+		}
+		_ = reply.Body.Close()
+		return reply.Status
+	}
+	const tooLarge = "431 Request Header Fields Too Large"
+	check := "GET /check/example?user=x HTTP/1.1\r\nHost: x\r\nX: "
+	for name, c := range map[string]struct{ got, want string }{
+		"gRPC, header":         {call(12<<10, 1), "OK"},
+		"gRPC, long header":    {call(mostMetadata, 1), "Internal"},
+		"gRPC, message":        {call(1, mostMessage-1024), "OK"},
+		"gRPC, long message":   {call(1, mostMessage), "ResourceExhausted"},
+		"HTTP, header":         {web(p.web, check+text(mostHeader-1024)), "200 OK"},
+		"HTTP, long header":    {web(p.web, check+text(mostHeader+8<<10)), tooLarge},
+		"metrics, long header": {web(p.metrics, check+text(mostHeader+8<<10)), tooLarge},
+		"debug, long header":   {web(p.debug, check+text(mostHeader+8<<10)), tooLarge},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %s, want %s", name, c.got, c.want)
+		}
+	}
+	// A connection of gRPC has at most mostStreams calls. The client waits with the next.
+	for range mostStreams {
+		halfACall(t, conn)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), crowded/2)
+	defer cancel()
+	if _, err := ask(ctx, conn, "user", "ann"); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("call %d: %v", mostStreams+1, err)
+	}
+}
+
+// Further connections than --connections wait until others have ended.
+func TestConnectionsHaveABound(t *testing.T) {
+	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded",
+		"--connections", "2")
+	for port, request := range map[string]string{
+		p.web:  "GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n",
+		p.grpc: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+	} {
+		first, second := send(t, port, request), send(t, port, request)
+		for _, conn := range []net.Conn{first, second} {
+			redistest.Must(conn.Read(make([]byte, 1)))(t)
+		}
+		third := send(t, port, request)
+		_ = third.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := third.Read(make([]byte, 1)); err == nil {
+			t.Error("a third connection is served beside two")
+		}
+		_ = first.Close()
+		_ = third.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := third.Read(make([]byte, 1)); err != nil {
+			t.Errorf("a third connection when one has ended: %v", err)
+		}
+	}
+}
+
+// Scrapers that do not read take the memory of mostScrapes scrapes, and lose their connections.
+func TestScrapesHaveABound(t *testing.T) {
+	file := t.TempDir() + "/a.yaml"
+	writeFile(t, file, "domain: example\ndescriptors: "+
+		"[{key: user, detailed_metric: true, rate_limit: {unlimited: true}}]")
+	p := start(t, nil, "--config", file, "--redis", "embedded")
+	conn := dial(t, p.grpc)
+	var filling sync.WaitGroup
+	for i := range 8 {
+		filling.Go(func() {
+			for j := range 700 { // more than fits into the buffers of a connection
+				_, _ = ask(t.Context(), conn, "user", fmt.Sprint(i, j, strings.Repeat("x", 230)))
+			}
+		})
+	}
+	filling.Wait()
+	scrape := func() *bufio.Reader {
+		return bufio.NewReader(send(t, p.metrics, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"))
+	}
+	status := func(r *bufio.Reader) string { line, _ := r.ReadString('\n'); return strings.TrimSpace(line) }
+	for i := range mostScrapes {
+		if got := status(scrape()); got != "HTTP/1.1 200 OK" {
+			t.Errorf("scrape %d: %s", i+1, got)
+		}
+	}
+	if got := status(scrape()); got != "HTTP/1.1 503 Service Unavailable" {
+		t.Errorf("scrape %d: %s", mostScrapes+1, got)
+	}
+}

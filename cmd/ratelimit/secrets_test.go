@@ -1,0 +1,92 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+)
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	redistest.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+}
+
+// What visitors send, and the password of Redis, are on no page of any port and in no line of the log,
+// whatever fails. The log says what has failed.
+func TestNothingSecretIsShown(t *testing.T) {
+	file := t.TempDir() + "/a.yaml"
+	writeFile(t, file, `
+domain: example
+descriptors:
+- {key: user, fallback: error, rate_limit: {unit: day, requests_per_unit: 9}}
+- {key: team, rate_limit: {unit: day, requests_per_unit: 9, algorithm: gcra}}
+`)
+	unused := freeAddress(t)
+	p := start(t, []string{
+		"REDIS_URL=redis://ann:secret1@" + unused, "LOG_LEVEL=", "REDIS_SENTINEL_AUTH=secret2",
+	}, "--config", file, "--budget", "15ms")
+	var pages strings.Builder
+	for range 5 { // until the circuit is open
+		for _, url := range []string{
+			p.web + "/check/example?user=secret3", p.web + "/check/example?team=secret4", p.debug + "/state",
+			p.debug + "/rlconfig", p.metrics + "/metrics", p.web + "/healthcheck",
+		} {
+			_, body := get(t, url)
+			pages.WriteString(body)
+		}
+		if _, err := ask(t.Context(), dial(t, p.grpc), "user", "secret5"); err != nil {
+			pages.WriteString(err.Error())
+		}
+	}
+	redistest.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	p.copied.Wait()
+	_ = p.cmd.Wait()
+	if all := pages.String() + p.out.String(); strings.Contains(all, "secret") {
+		t.Errorf("a secret is shown:\n%s", all)
+	}
+	for text, in := range map[string]string{
+		"degraded: true": pages.String(), "cause: no answer from Redis within 15ms": pages.String(),
+		"fallbacks decide": p.out.String(), "a limiter has failed": p.out.String(), "refused": p.out.String(),
+	} {
+		if !strings.Contains(in, text) {
+			t.Errorf("%s is not in\n%s", text, in)
+		}
+	}
+}
+
+// Values that the reference service takes are taken, and profiles are for this machine alone unless the
+// service is told otherwise.
+func TestSettings(t *testing.T) {
+	debug := func(s *settings) string { return s.debug }
+	level := func(s *settings) string { return levels[strings.ToUpper(s.LogLevel)].String() }
+	for _, c := range []struct {
+		variable, flag, want string
+		got                  func(*settings) string
+	}{
+		{"", "", "127.0.0.1:6070", debug},
+		{"DEBUG_HOST=", "", "127.0.0.1:6070", debug},
+		{"DEBUG_HOST=0.0.0.0", "", "0.0.0.0:6070", debug},
+		{"DEBUG_HOST=::1", "--debug=7", "[::1]:7", debug},
+		{"DEBUG_PORT=7", "", "127.0.0.1:7", debug},
+		{"DEBUG_PORT=7", "--debug=8", "127.0.0.1:8", debug},
+		{"DEBUG_PORT=7", "--debug=:8", ":8", debug},
+		{"", "--debug=10.0.0.1:8", "10.0.0.1:8", debug},
+		{"LOG_LEVEL=trace", "", "DEBUG", level},
+		{"LOG_LEVEL=Debug", "", "DEBUG", level},
+		{"", "", "INFO", level},
+		{"LOG_LEVEL=warning", "", "WARN", level},
+		{"LOG_LEVEL=error", "", "ERROR", level},
+		{"LOG_LEVEL=fatal", "", "ERROR+4", level},
+		{"LOG_LEVEL=panic", "", "ERROR+4", level},
+	} {
+		name, value, _ := strings.Cut(c.variable, "=")
+		args := strings.Fields(c.flag)
+		s, err := readSettings(map[string]string{name: value}, args, io.Discard)
+		if err != nil || c.got(s) != c.want {
+			t.Errorf("%s %s: %+v, %v; want %s", c.variable, c.flag, s, err, c.want)
+		}
+	}
+}
