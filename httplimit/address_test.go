@@ -83,7 +83,7 @@ func TestByAddressVia(t *testing.T) {
 		"a proxy named as IPv6":   {proxy, []string{"203.0.113.7, 192.0.2.9"}, visitor},
 		"an empty entry first":    {proxy, []string{"203.0.113.7", ",10.0.0.2"}, "10.0.0.2"},
 		"a proxy with a zone":     {"[fe80::1%eth0]:80", []string{"203.0.113.7"}, visitor},
-		"IPv6 behind IPv6":        {"[2001:db8:aaaa::1]:80", []string{"2001:db8:1:2::3"}, "2001:db8:1:2::/64"},
+		"IPv6 behind IPv6":        {"[2001:db8:aaaa::1]:80", []string{"2001:db8:1::3"}, "2001:db8:1::/64"},
 		"with ports":              {proxy, []string{"203.0.113.7:4711"}, visitor},
 		"IPv6 with a port":        {proxy, []string{"[2001:db8:1:2::3]:4711"}, "2001:db8:1:2::/64"},
 		"no field":                {proxy, nil, "10.0.0.1"},

@@ -63,8 +63,8 @@ const (
 	// (scripts/parts/ahead.lua).
 	leaseMark = goMark + "oRLease"
 
-	// reservedMark does so for a reservation. A record is settled by its name, so a release takes it last, and
-	// Repair does not join it with others (scripts/parts/reserved.lua). An fI has a bit instead.
+	// reservedMark does so for a reservation. A record is settled by its name, so a release takes it last,
+	// and Repair does not join it with others (scripts/parts/reserved.lua). An fI has a bit instead.
 	reservedMark = goMark + "r"
 	reservedBit  = 0x08
 )

@@ -43,20 +43,11 @@ func (s Source) Read() ([]File, error) {
 		case path != root && !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)):
 			return nil
 		}
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) { // a link that leads nowhere
-			return nil
-		}
-		if err != nil || info.IsDir() {
+		size, err := sizeOf(path)
+		if size < 0 || err != nil {
 			return err
 		}
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is %v, must be a file", path, info.Mode())
-		}
-		if info.Size() > largest {
-			return fmt.Errorf("%s has %d bytes, must have at most %d", path, info.Size(), largest)
-		}
-		if total += info.Size(); total > mostBytes {
+		if total += size; total > mostBytes {
 			return fmt.Errorf("the files of %s have more than %d bytes", s, mostBytes)
 		}
 		data, err := os.ReadFile(path)
@@ -68,6 +59,24 @@ func (s Source) Read() ([]File, error) {
 		err = fmt.Errorf("%s has no .yaml files", s)
 	}
 	return files, err
+}
+
+// sizeOf returns how many bytes a file has, -1 for a directory and for a link that leads nowhere.
+func sizeOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return -1, nil
+	case err != nil:
+		return 0, err
+	case info.IsDir():
+		return -1, nil
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("%s is %v, must be a file", path, info.Mode())
+	case info.Size() > largest:
+		return 0, fmt.Errorf("%s has %d bytes, must have at most %d", path, info.Size(), largest)
+	}
+	return info.Size(), nil
 }
 
 // Watch polls the source, loads it when it has changed, and calls notify with the result of each change.
