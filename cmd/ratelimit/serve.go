@@ -189,7 +189,7 @@ func (v *server) makeGRPC() error {
 		// A connection that does not begin would hold up GracefulStop as long as this.
 		grpc.ConnectionTimeout(beginning),
 		grpc.MaxConcurrentStreams(mostStreams), grpc.MaxHeaderListSize(mostMetadata),
-		grpc.MaxRecvMsgSize(mostMessage), grpc.SharedWriteBuffer(true),
+		grpc.MaxRecvMsgSize(mostMessage),
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
 		grpc.InTapHandle(v.arrives), grpc.UnaryInterceptor(arrived),
 	}
