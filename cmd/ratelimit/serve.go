@@ -92,7 +92,13 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	options.OnFailure = func(err error) {
 		log.Debug("a limiter has failed", "error", err)
 		const text = "a limiter has failed, LOG_LEVEL=DEBUG shows the error"
-		asking.Go(func() { log.Warn(text, "ping", s.ping(ctx)) })
+		asking.Go(func() {
+			var ping any = "ok"
+			if err := s.ping(ctx); err != nil {
+				ping = err
+			}
+			log.Warn(text, "ping", ping, "budget", s.budget)
+		})
 	}
 	service, err := rls.New(rdb, options)
 	if err != nil {

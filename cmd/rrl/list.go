@@ -28,7 +28,7 @@ its records or waiters. If there is a PER_CLIENT limiter, a second SCAN finds it
 is written.
 
 Up to 16 clients of a PER_CLIENT limiter are read: remaining is the lowest of them, outstanding is
-their sum. A negative number remains where a limiter is in debt. A lock has fields ID:number only;
+their sum. A limiter in debt is listed as "0, 5 in debt". A lock has fields ID:number only;
 if an ID is no UUID, the lock is listed only if it has a TTL. "wrong" is a summary of the findings
 of rrl inspect.`,
 		Args: cobra.MaximumNArgs(1),

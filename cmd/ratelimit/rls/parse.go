@@ -224,7 +224,7 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 		p.wrong(n, path+".unit", "must be missing where unlimited is true")
 	case r.unlimited:
 	case lines["interval"] != nil && lines["unit"] != nil:
-		p.wrong(lines["interval"], path+".interval", "and unit are both there, must be one of them")
+		p.wrong(lines["interval"], path+".interval", "and unit are both set, must be one of them")
 	case lines["interval"] == nil && i < 0:
 		p.wrong(at(lines["unit"], n), path+".unit",
 			"is %q, must be second, minute, hour, day, week, month or year, or be replaced by interval",
@@ -244,7 +244,7 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 // sense reports keys that contradict each other.
 func (p *parser) sense(r *rule, lines map[string]*yaml.Node, path string) {
 	if n := lines["burst"]; n != nil && r.algorithm != gcra && r.algorithm != tokenBucket {
-		p.wrong(n, path+".burst", "is there, must be with the algorithm %s or %s", gcra, tokenBucket)
+		p.wrong(n, path+".burst", "is set, must be set only for the algorithm %s or %s", gcra, tokenBucket)
 	}
 	if n := lines["charge"]; n != nil && r.charge && r.algorithm == concurrent {
 		p.wrong(n, path+".charge", "is true, must be false with %s, which has no debts", concurrent)

@@ -144,9 +144,9 @@ func TestMistakesNameKeyValueAndBound(t *testing.T) {
 		{limited("interval: 0s"), `descriptors[0].rate_limit.interval is "0s", must be a time such as 5m, ` +
 			`in whole ms, from 1ms to 3660 days (87840h0m0s)`},
 		{limited("interval: 5m, unit: day"),
-			"rate_limit.interval and unit are both there, must be one of them"},
+			"rate_limit.interval and unit are both set, must be one of them"},
 		{limited("unit: day, algorithm: leaky"), `algorithm is "leaky", must be one of rratelimiter, fixed_`},
-		{limited("unit: day, burst: 5"), "burst is there, must be with the algorithm gcra or token_bucket"},
+		{limited("unit: day, burst: 5"), "burst is set, must be set only for the algorithm gcra or token_bucket"},
 		{limited("unit: day, algorithm: concurrency, charge: true"),
 			"charge is true, must be false with concurrency"},
 		{limited("unit: day, algorithm: gcra, burst: 0"),

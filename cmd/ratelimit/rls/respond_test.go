@@ -214,7 +214,7 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/check/d?one=" + hashOfUser, "", 429, ""},
 		{"GET", "/check/d?plain:one=X-User", "", 200, `r=0;t=3600`},
 		{"GET", "/check/d?one=a%26x=b,c", "", 429, ""}, // the two values of X-User
-		{"GET", "/check/d?header:one=host", "", 200, `r=0;t=3600`},
+		{"GET", "/check/d?plain:one=host", "", 200, `r=0;t=3600`},
 		{"GET", "/check/d?one=example.com", "", 429, ""},
 		{"GET", "/check/d?header:one=X-None", "", 200, `r=0;t=3600`},
 		{"GET", "/check/d?plain:one=X-None", "", 429, ""},
