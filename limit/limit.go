@@ -118,8 +118,8 @@ type Settings struct {
 func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Now = now } }
 
 // WithMostKeys bounds the memory of a limiter with keys that strangers choose: while about n keys are in use,
-// further ones share as many limits, by chance, and three times n are kept at most, or 128 if that is more. 0 or
-// less means no bound.
+// further ones share as many limits, by chance, and three times n are kept at most, or 128 if that is more.
+// 0 or less means no bound.
 func WithMostKeys(n int) Option { return func(s *Settings) { s.MostKeys = n } }
 
 // SettingsOf returns the Settings that options make.

@@ -146,24 +146,30 @@ func TestRequestsHaveBounds(t *testing.T) {
 // Further connections than --connections wait until others have ended.
 func TestConnectionsHaveABound(t *testing.T) {
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded",
-		"--connections", "2")
-	for port, request := range map[string]string{
-		p.web:  "GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n",
-		p.grpc: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+		"--connections", "8")
+	for port, bound := range map[string]struct {
+		most    int
+		request string
+	}{
+		p.web:  {2, "GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n"},
+		p.grpc: {8, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"},
 	} {
-		first, second := send(t, port, request), send(t, port, request)
-		for _, conn := range []net.Conn{first, second} {
+		var open []net.Conn
+		for range bound.most {
+			open = append(open, send(t, port, bound.request))
+		}
+		for _, conn := range open {
 			redistest.Must(conn.Read(make([]byte, 1)))(t)
 		}
-		third := send(t, port, request)
-		_ = third.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		if _, err := third.Read(make([]byte, 1)); err == nil {
-			t.Error("a third connection is served beside two")
+		further := send(t, port, bound.request)
+		_ = further.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := further.Read(make([]byte, 1)); err == nil {
+			t.Errorf("one more connection is served beside %d", bound.most)
 		}
-		_ = first.Close()
-		_ = third.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := third.Read(make([]byte, 1)); err != nil {
-			t.Errorf("a third connection when one has ended: %v", err)
+		_ = open[0].Close()
+		_ = further.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := further.Read(make([]byte, 1)); err != nil {
+			t.Errorf("a further connection when one has ended: %v", err)
 		}
 	}
 }

@@ -300,7 +300,7 @@ func TestTLSAndPassword(t *testing.T) {
 		"REDIS_URL=" + address, "REDIS_TLS=true", "REDIS_TLS_CACERT=" + file("ca.pem"),
 		"REDIS_TLS_CLIENT_CERT=" + file("client.pem"), "REDIS_TLS_CLIENT_KEY=" + file("client-key.pem"),
 		"REDIS_AUTH=limits:secret",
-	}, "--config", "../../examples/envoy/ratelimit.yaml")
+	}, "--config", "../../examples/envoy/ratelimit.yaml", "--budget", "10s")
 	for shows, want := range map[bool]codes.Code{true: codes.OK, false: codes.Unavailable} {
 		conn := redistest.Must(grpc.NewClient(p.grpc,
 			grpc.WithTransportCredentials(credentials.NewTLS(pki.Config(shows)))))(t)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 const (
@@ -92,13 +93,7 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	options.OnFailure = func(err error) {
 		log.Debug("a limiter has failed", "error", err)
 		const text = "a limiter has failed, LOG_LEVEL=DEBUG shows the error"
-		asking.Go(func() {
-			var ping any = "ok"
-			if err := s.ping(ctx); err != nil {
-				ping = err
-			}
-			log.Warn(text, "ping", ping, "budget", s.budget)
-		})
+		asking.Go(func() { log.Warn(text, "ping", cmp.Or(s.ping(ctx), errWell), "budget", s.budget) })
 	}
 	service, err := rls.New(rdb, options)
 	if err != nil {
@@ -134,6 +129,9 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	return err
 }
 
+// errWell stands for the error of a ping that has none.
+var errWell = errors.New("no error")
+
 // ping asks Redis once, with more patience than a decision has: the error of a wrong address or password says
 // so, where a decision only knows that its budget is over.
 func (s *settings) ping(ctx context.Context) error {
@@ -149,7 +147,7 @@ func (s *settings) ping(ctx context.Context) error {
 	}
 	defer rdb.Close()
 	if err = rdb.Ping(ctx).Err(); err != nil {
-		err = fmt.Errorf("%s: %w", strings.Join(o.Addrs, ","), err)
+		err = fmt.Errorf("%s: %s", strings.Join(o.Addrs, ","), words.Harmless(err.Error()))
 	}
 	return err
 }
@@ -234,7 +232,7 @@ func (v *server) listen(stderr io.Writer) error {
 		connections  int
 		server       *http.Server
 	}{
-		{"HTTP", "/check/DOMAIN?key=value, POST /json, /healthcheck", s.connections,
+		{"HTTP", "/check/DOMAIN?key=value, POST /json, /healthcheck", max(1, s.connections/4),
 			&http.Server{Addr: address(s.Host, s.Port), Handler: v.public()}},
 		{"metrics", s.Path, mostScrapers, &http.Server{Addr: s.Metrics, Handler: metrics}},
 		{"debug", "/rlconfig, /state, /debug/pprof", mostDebuggers,

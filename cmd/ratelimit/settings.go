@@ -106,13 +106,14 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 		"`HOST:PORT` of configuration, state and profiles, or PORT, 0 for any; DEBUG_HOST, DEBUG_PORT")
 	flags.StringVar(&s.Metrics, "metrics", s.Metrics, "`HOST:PORT` of /metrics; PROMETHEUS_ADDR")
 	flags.IntVar(&s.connections, "connections", 1000,
-		"most connections of each of gRPC and HTTP; further ones wait")
+		"most connections of gRPC, and a quarter of that of HTTP; further ones wait")
 	flags.BoolVar(&s.version, "version", false, "print the version, and end")
 	if err := flags.Parse(args); err != nil || s.version {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q is an unknown argument", flags.Arg(0))
+		// It may be a URL with a password.
+		return nil, errors.New("an argument has no flag, must be as --redis ADDRESS")
 	}
 	if s.config == "" {
 		s.config = filepath.Join(s.RuntimeRoot, s.Subdirectory, s.AppDirectory)

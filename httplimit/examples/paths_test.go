@@ -64,7 +64,8 @@ var bypassOnEcho = []string{"/tenants/acme/x", "/tenants/acme/x/y", "/tenants/ac
 // No random path bypasses a rule, also with bytes that should have been escaped.
 func TestNoRandomPathBypassesARule(t *testing.T) {
 	parts := []string{"/", "/", "/", "%2F", "%2f", ";", "|", "\xff", "\"", "..", ".", "%2e%2e", "%2E", "/../",
-		".json", "%", "%25", "x", "/api/login", "/tenants/", "acme", "/health", "%6Cogin", "api", "login"}
+		".json", "/.x", "%", "%25", "x", "/api/login", "/tenants/", "acme", "/health", "%6Cogin", "api",
+		"login"}
 	for name, router := range routers(t) {
 		random := rand.New(rand.NewPCG(1, 2)) // the same paths for each
 		if name == "httputil.ReverseProxy" {
@@ -249,6 +250,8 @@ func routers(t *testing.T) map[string]http.Handler {
 		"chi, URLFormat":             onChi(chimiddleware.URLFormat),
 		"chi, all of them": onChi(chimiddleware.CleanPath, chimiddleware.StripSlashes,
 			chimiddleware.URLFormat),
+		"chi, the other way round": onChi(chimiddleware.URLFormat, chimiddleware.CleanPath,
+			chimiddleware.StripSlashes),
 		"gin":                 onGin(func(*gin.Engine) {}),
 		"gin, UseRawPath":     onGin(func(e *gin.Engine) { e.UseRawPath = true }),
 		"gin, UseEscapedPath": onGin(func(e *gin.Engine) { e.UseEscapedPath = true }),

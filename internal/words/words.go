@@ -47,8 +47,10 @@ func Span(ms int64) string {
 	return text
 }
 
-// Harmless returns a text without instructions to a terminal.
+// Harmless returns a text without instructions to a terminal, and without the arguments that Redis quotes of
+// a command that it does not know: those of AUTH are secrets.
 func Harmless(text string) string {
+	text, _, _ = strings.Cut(text, ", with args beginning with")
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar

@@ -39,3 +39,15 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+// What Redis says of a command that it does not know is printed without the arguments: AUTH has a password.
+func TestHarmless(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\x1b[2Jb": "a\ufffd[2Jb",
+		"ERR unknown command 'auth', with args beginning with: 'user' 'secret'": "ERR unknown command 'auth'",
+	} {
+		if got := words.Harmless(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

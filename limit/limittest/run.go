@@ -14,7 +14,7 @@ import (
 )
 
 // attempts is how often a check is tried whose calls take too long.
-const attempts = 5
+const attempts = 20
 
 // A failure is the panic that ends a check early.
 type failure struct{ error }

@@ -206,9 +206,11 @@ func (t *routes) find(method, escaped string) (all []*route) {
 		if dot < strings.LastIndexByte(reading, '/') {
 			continue
 		}
-		r := t.most(method, reading[:dot])
-		if r != nil && !slices.ContainsFunc(all, r.covers) {
-			all = append(all, r)
+		for _, p := range []string{reading[:dot], strings.TrimSuffix(reading[:dot], "/")} { // of /foo/.x
+			r := t.most(method, p)
+			if r != nil && !slices.ContainsFunc(all, r.covers) {
+				all = append(all, r)
+			}
 		}
 	}
 	return all

@@ -47,7 +47,8 @@ func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
 	b.Proxy = proxy
 	l := b.NewLimiter(Overall, 10, time.Hour)
 	p := &copyPlay{Limiter: l, calls: way.calls(l)}
-	p.Want(p.asks("take", 1)(t.Context())) // the scripts are known to the server from here on
+	p.Want(p.asks("take", 1)(t.Context())) // the server knows the scripts from here on
+	p.Want(p.asks("give", 1)(t.Context()))
 	p.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
 	for step := range strings.SplitSeq(row, ";") {
 		if p.does(strings.Fields(step)); t.Failed() {

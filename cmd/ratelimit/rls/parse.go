@@ -244,7 +244,7 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 // sense reports keys that contradict each other.
 func (p *parser) sense(r *rule, lines map[string]*yaml.Node, path string) {
 	if n := lines["burst"]; n != nil && r.algorithm != gcra && r.algorithm != tokenBucket {
-		p.wrong(n, path+".burst", "is set, must be set only for the algorithm %s or %s", gcra, tokenBucket)
+		p.wrong(n, path+".burst", "is set, must be with the algorithm %s or %s", gcra, tokenBucket)
 	}
 	if n := lines["charge"]; n != nil && r.charge && r.algorithm == concurrent {
 		p.wrong(n, path+".charge", "is true, must be false with %s, which has no debts", concurrent)
@@ -291,7 +291,8 @@ func (p *parser) exact(n *yaml.Node, path string) {
 		p.exact(below, path)
 	}
 	var whole int64
-	if n.Tag == "!!int" && (n.Decode(&whole) != nil || max(whole, -whole) > 1<<53) {
+	digits := strings.TrimLeft(n.Value, "+-0123456789") == "" && n.Tag == "!!float" // too many for an int
+	if digits || n.Tag == "!!int" && (n.Decode(&whole) != nil || max(whole, -whole) > 1<<53) {
 		p.wrong(n, path, "has the number %s, must be within 2^53: JSON would round it", n.Value)
 	}
 }
