@@ -60,8 +60,10 @@ func (s *lockSubject) clusterSpecs() {
 			a.locks(ctx)
 			waits := b.StartLock(b.thread)
 			s.waiting(ctx, b)
-			_, all := s.listeners(ctx, c.rdb, s.keys.channel)
-			Expect(all).To(Equal(int64(1)))
+			Eventually(func() (all int64) { // Java may wait before it listens
+				_, all = s.listeners(ctx, c.rdb, s.keys.channel)
+				return all
+			}).WithTimeout(patience).Should(Equal(int64(1)))
 			a.unlocks(ctx)
 			_, err := waits.Wait(ctx)
 			done(err)
