@@ -122,7 +122,7 @@ func (p *copyPlay) does(words []string) {
 	}
 }
 
-// isOut expects permits to be out at last. A late copy may come after a look, and be taken back after the next.
+// isOut expects permits to be out at last. A late copy may come after a look, and be taken back after that.
 func (p *copyPlay) isOut(permits int64) {
 	p.Helper()
 	const settled = 20 * time.Millisecond
