@@ -65,7 +65,8 @@ func TestNoClientHoldsUpTheEnd(t *testing.T) {
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, p.out)
 	}
-	if took, most := time.Since(began), leaving+draining; took > most+time.Second {
+	const busy = 5 * time.Second // what a busy machine adds; without the bounds it is killed after 20 s
+	if took, most := time.Since(began), leaving+draining; took > most+busy {
 		t.Errorf("the process ended after %v, want at most %v", took, most)
 	}
 }
