@@ -253,7 +253,7 @@ func (e *env) usedMemory(ctx context.Context) float64 {
 // scenario are side by side, each with a Redisson instance of its own, whose timers tick at random moments.
 func besideJava(ctx context.Context, e *env) table {
 	peer := get(e.java(ctx))
-	t := table{{"the limit, and who wants it", "due to Java", "got by Java", "used"}}
+	t := table{{"limit and callers", "due to Java", "got by Java", "used"}}
 	for _, sc := range append(shares.Scenarios[:amount(e, 3, 1):3], shares.Alone[0]) {
 		runs := get(shares.Repeat(ctx, peer, sc, amount(e, 5*time.Second, 400*time.Millisecond), e.rounds))
 		var got []float64

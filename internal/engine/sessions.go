@@ -43,9 +43,8 @@ func (s *sessions) next() *hang {
 	return s.hang
 }
 
-// enter waits until there is room for one more call under way. If one of those under way hangs, all that
-// wait get its error, as in a queue (batch.shareError): a silent Redis would hold them once more for each
-// 16 callers ahead.
+// enter waits until there is room for one more call under way. If one of those under way hangs, those that
+// wait get its error (hang.concerns): a silent Redis would hold them once more for each 16 callers ahead.
 func (s *sessions) enter(ctx, closing context.Context) error {
 	select {
 	case s.underWay <- struct{}{}:

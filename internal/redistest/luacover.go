@@ -18,7 +18,7 @@ import (
 )
 
 // LuaCover is the environment variable that names a directory: each miniredis of the process then notes
-// there which lines of its scripts have run. TestLinesOfLuaThatNothingRuns reads it (make cover-lua).
+// there which lines of its scripts have run. TestLinesOfLuaThatNothingRuns reads it (make luacover).
 const LuaCover = "LUACOVER"
 
 // covered are the scripts of this process, by the SHA-1 of their text.

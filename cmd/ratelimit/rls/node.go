@@ -139,11 +139,11 @@ func (r *reader) flag(n *yaml.Node, path string) (b bool) {
 }
 
 func (r *reader) number(n *yaml.Node, path string, least int64) int64 {
-	var number float64  // package yaml would truncate to an integer
-	const exact = 15    // digits that a float64 keeps
-	const inexact = "-" // of an exponent, which may make 0 of what is above 0
+	var number float64                                       // package yaml would truncate to an integer
+	const digits = 15                                        // that a float64 keeps
+	tiny := strings.Contains(strings.ToLower(n.Value), "e-") // an exponent that may make it 0
 	if n.Tag != "!!null" && n.Decode(&number) != nil || number != math.Trunc(number) ||
-		len(n.Value) > exact || strings.Contains(n.Value, inexact) && number >= 0 ||
+		len(n.Value) > digits || tiny ||
 		number < float64(least) || number > math.MaxUint32 {
 		r.wrong(n, path, "is %s, must be a whole number from %d to %d", described(n), least,
 			uint32(math.MaxUint32))
