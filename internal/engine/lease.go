@@ -153,27 +153,26 @@ func (ls *leases) close() {
 	for _, u := range ls.engine.withdrawals.takeUnsettled() {
 		u.withdraw()
 	}
-	for ls.busy(ctx) {
-	}
+	ls.wait(ctx)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.closed = true
 }
 
-// busy waits until the jobs under way have ended, and reports whether there were any. It returns false when
-// ctx ends.
-func (ls *leases) busy(ctx context.Context) bool {
-	ls.mu.RLock()
-	asking := ls.asking
-	ls.mu.RUnlock()
-	if asking.n == 0 {
-		return false
-	}
-	select {
-	case <-asking.done:
-		return true
-	case <-ctx.Done():
-		return false
+// wait waits until no job is under way, or ctx ends. A job that ends may have begun another one.
+func (ls *leases) wait(ctx context.Context) {
+	for {
+		ls.mu.RLock()
+		asking := ls.asking
+		ls.mu.RUnlock()
+		if asking.n == 0 {
+			return
+		}
+		select {
+		case <-asking.done:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
