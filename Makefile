@@ -31,7 +31,7 @@ GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fa
 	-shuffle=on -count=1 -vet=off -p $(P) -timeout $(TIMEOUT)
 
 # The race detector, which costs as much again as all else; Go has it where it finds a C compiler.
-RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race)
+RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race -exec $(CURDIR)/tools/again.sh)
 
 .PHONY: help test test-all lint release demo scripts pictures bench luacover cost shares fuzz soak soak-faults clean
 
