@@ -79,7 +79,7 @@ func WithResolution(d time.Duration) Option {
 // count at once. No permit is granted from memory.
 //
 // A flood of refused calls to a limiter then costs Redis at most 1,000 calls a second. The Client
-// remembers the refusals of up to 10,000 limiters, some 400 bytes each, and drops the oldest.
+// remembers the last refusal of up to 10,000 limiters, some 400 bytes each.
 // RetryAfter and ResetAfter are brought up to date. Group, Reserve and callers that wait ask Redis.
 // longest is at least 1 ms. The default is 0: every call asks Redis.
 func WithRefusalCache(longest time.Duration) Option {

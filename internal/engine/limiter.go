@@ -40,8 +40,7 @@ type Limiter struct {
 	typ   atomic.Int32
 	queue atomic.Pointer[queue] // the one it used last
 
-	refusals atomic.Pointer[lastRefusals] // nil if there was none
-	leased   atomic.Pointer[leased]       // nil while none is known
+	leased atomic.Pointer[leased] // nil while none is known
 }
 
 // boxedKeys are hash, value and permits of one type, as go-redis wants its
@@ -237,14 +236,13 @@ func (l *Limiter) askOrNote(ctx context.Context, wanted Want) (Result, error) {
 		return l.ask(ctx, wanted)
 	}
 	asked, writes := rs.now(), rs.written(l.Hash)
-	before := writes.Load()
 	v, err := l.ask(ctx, wanted)
 	switch {
 	case err != nil:
 	case v.OK:
 		rs.forget(l.Hash) // refused permits may return later now
-	case !wanted.Waits() && writes.Load() == before:
-		rs.note(l, wanted, v, asked)
+	case !wanted.Waits():
+		rs.note(l, wanted.Permits, v, asked, writes)
 	}
 	return v, err
 }

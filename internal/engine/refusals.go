@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	maxRefusals = 10_000 // limiters whose refusals an Engine remembers
-	refusalWays = 4      // numbers of permits whose refusals it remembers for each
-	writeShards = 64     // of the counts of writes
+	refusalStripes = 64  // of the locks and counts of refusals
+	maxRefusals    = 160 // limiters of a stripe whose refusals an Engine remembers: 10,240 in all
 
 	// askAgainAfter is the greatest age of a repeated refusal: then the next caller asks
 	// Redis, once.
@@ -18,27 +17,22 @@ const (
 )
 
 // refusals remembers when refused permits come back, so that callers that do not wait are
-// refused without Redis. It holds the most recently refused limiters.
+// refused without Redis.
 type refusals struct {
 	longest time.Duration // that a refusal is remembered; 0: not at all
 	began   time.Time     // the times below are since then
 	seed    maphash.Seed
-	writes  [writeShards]atomic.Int64 // writes of this Engine, by hash
+	stripes [refusalStripes]stripeOfRefusals
+}
 
+// stripeOfRefusals has the limiters whose hashes fall on it. A stripe that is full forgets all: each costs one call.
+type stripeOfRefusals struct {
 	mu     sync.RWMutex
-	byHash map[string]*lastRefusals // guarded by mu, as below
-	order  []*lastRefusals          // a ring, from the oldest on once it is full
-	oldest int
+	writes int // of this Engine, to limiters of the stripe
+	byHash map[string]*toldRefusal
 }
 
-// lastRefusals are the refusals of one limiter.
-type lastRefusals struct {
-	hash    string
-	dropped atomic.Bool
-	said    [refusalWays]atomic.Pointer[toldRefusal]
-}
-
-// A toldRefusal is one refusal of Redis, to be repeated for a while.
+// A toldRefusal is the last refusal of a limiter by Redis, to be repeated for a while.
 type toldRefusal struct {
 	permits int64
 	given   any           // the given rate of the call
@@ -50,10 +44,13 @@ type toldRefusal struct {
 
 func (rs *refusals) init(longest time.Duration) {
 	rs.longest, rs.began, rs.seed = longest, time.Now(), maphash.MakeSeed()
-	rs.byHash = map[string]*lastRefusals{}
 }
 
 func (rs *refusals) now() time.Duration { return time.Since(rs.began) }
+
+func (rs *refusals) stripe(hash string) *stripeOfRefusals {
+	return &rs.stripes[maphash.String(rs.seed, hash)%refusalStripes]
+}
 
 // Refused repeats the last refusal of Redis in v, if the permits cannot be back yet and this
 // caller need not ask. It takes pointers because copying would cost a third of its time.
@@ -62,64 +59,30 @@ func (l *Limiter) Refused(wanted *Want, v *Result) bool {
 	if rs.longest == 0 || wanted.Waits() {
 		return false
 	}
-	r := rs.find(l)
-	if r == nil {
+	stripe := rs.stripe(l.Hash)
+	stripe.mu.RLock()
+	r := stripe.byHash[l.Hash]
+	stripe.mu.RUnlock()
+	if r == nil || r.permits != wanted.Permits || r.given != l.givenText() || wanted.Numbers && r.result.Limit == 0 {
 		return false
 	}
-	s := r.said[wanted.Permits%refusalWays].Load()
-	if s == nil || s.permits != wanted.Permits || s.given != l.givenText() ||
-		wanted.Numbers && s.result.Limit == 0 {
+	now, ask := rs.now(), r.askAt.Load()
+	if now >= r.until || int64(now) >= ask && r.askAt.CompareAndSwap(ask, int64(now+askAgainAfter)) {
 		return false
 	}
-	now, ask := rs.now(), s.askAt.Load()
-	if now >= s.until || int64(now) >= ask && s.askAt.CompareAndSwap(ask, int64(now+askAgainAfter)) {
-		return false
-	}
-	passed := max(0, now-s.told)
-	*v = s.result
+	passed := max(0, now-r.told)
+	*v = r.result
 	v.Wait = max(1, v.Wait-passed.Microseconds())
 	v.Reset = max(1, v.Reset-passed.Milliseconds())
 	return true
 }
 
-// find returns the refusals of a limiter, nil if there are none.
-func (rs *refusals) find(l *Limiter) *lastRefusals {
-	if r := l.refusals.Load(); r != nil && !r.dropped.Load() && r.hash == l.Hash {
-		return r
-	}
-	rs.mu.RLock()
-	defer rs.mu.RUnlock()
-	r := rs.byHash[l.Hash]
-	if r != nil {
-		l.refusals.Store(r)
-	}
-	return r
-}
-
-// enter returns the refusals of a limiter, and drops the oldest limiter if there are too many.
-func (rs *refusals) enter(hash string) *lastRefusals {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if r := rs.byHash[hash]; r != nil {
-		return r
-	}
-	r := &lastRefusals{hash: hash}
-	rs.byHash[hash] = r
-	if len(rs.order) < maxRefusals {
-		rs.order = append(rs.order, r)
-		return r
-	}
-	old := rs.order[rs.oldest]
-	old.dropped.Store(true)
-	delete(rs.byHash, old.hash)
-	rs.order[rs.oldest] = r
-	rs.oldest = (rs.oldest + 1) % maxRefusals
-	return r
-}
-
-// written returns the count of this Engine's writes to a limiter.
-func (rs *refusals) written(hash string) *atomic.Int64 {
-	return &rs.writes[maphash.String(rs.seed, hash)%writeShards]
+// written returns the count of this Engine's writes to limiters of a hash's stripe.
+func (rs *refusals) written(hash string) int {
+	stripe := rs.stripe(hash)
+	stripe.mu.RLock()
+	defer stripe.mu.RUnlock()
+	return stripe.writes
 }
 
 // forget makes the next callers of a limiter ask Redis, because this Engine has written to it. Nor is a
@@ -128,28 +91,34 @@ func (rs *refusals) forget(hash string) {
 	if rs.longest == 0 {
 		return
 	}
-	rs.written(hash).Add(1)
-	rs.mu.RLock()
-	defer rs.mu.RUnlock()
-	if r := rs.byHash[hash]; r != nil {
-		for i := range r.said {
-			r.said[i].Store(nil)
-		}
-	}
+	stripe := rs.stripe(hash)
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
+	stripe.writes++
+	delete(stripe.byHash, hash)
 }
 
-// note remembers the refusal of a call that began at asked, if it has a wait. The permits come
-// back that long after Redis judged, which was between the call and the reply: they may be there
+// note remembers the refusal of a call that began at asked, if it has a wait, and nothing was written since written told
+// writes. The permits come back that long after Redis judged, which was between the call and the reply: they may be there
 // from the earlier time on, and RetryAfter is the later one.
-func (rs *refusals) note(l *Limiter, wanted Want, v Result, asked time.Duration) {
+func (rs *refusals) note(l *Limiter, permits int64, v Result, asked time.Duration, writes int) {
 	if v.Again || v.Wait <= 0 {
 		return
 	}
 	v.Batch, v.Drift, v.Queued, v.Replaced = 0, 0, 0, false // those of this call
-	s := &toldRefusal{permits: wanted.Permits, given: l.givenText(), result: v, told: rs.now()}
-	s.until = asked + min(v.RetryAfter(), rs.longest)
-	s.askAt.Store(int64(s.told + askAgainAfter))
-	rs.enter(l.Hash).said[wanted.Permits%refusalWays].Store(s)
+	r := &toldRefusal{permits: permits, given: l.givenText(), result: v, told: rs.now()}
+	r.until = asked + min(v.RetryAfter(), rs.longest)
+	r.askAt.Store(int64(r.told + askAgainAfter))
+	stripe := rs.stripe(l.Hash)
+	stripe.mu.Lock()
+	defer stripe.mu.Unlock()
+	if stripe.writes != writes {
+		return
+	}
+	if stripe.byHash == nil || len(stripe.byHash) == maxRefusals && stripe.byHash[l.Hash] == nil {
+		stripe.byHash = map[string]*toldRefusal{}
+	}
+	stripe.byHash[l.Hash] = r
 }
 
 // givenText returns the text of the rate that acquires set, nil if they set none.
