@@ -56,7 +56,7 @@ func TestAClientThatEmbedsOneKeepsItsOptions(t *testing.T) {
 	proxy := redistest.StartProxy(t, s.Addr)
 	for retries, sent := range map[int]int64{-1: 1, 2: 3} {
 		rdb := redis.NewClient(&redis.Options{
-			Addr: proxy.Addr, DB: 3, MaxRetries: retries, ReadTimeout: 50 * time.Millisecond,
+			Addr: proxy.Addr, DB: 3, MaxRetries: retries, ReadTimeout: 500 * time.Millisecond,
 		})
 		c := rratelimiter.New(embedsClient{rdb})
 		l := c.RateLimiter(redistest.Name(t))
