@@ -21,7 +21,8 @@ type play struct {
 	way     way
 	calls   caller
 	rate    int64
-	writers byte // records of Java so far
+	unit    int64 // ms that a ms of the row stands for
+	writers byte  // records of Java so far
 }
 
 // A caller is what a row calls: a limiter, a Group, a reservation.
@@ -30,8 +31,11 @@ type caller interface {
 	Release(ctx context.Context, permits int64) error
 }
 
+// A step does what a word of a row says.
+type step func(p *play, args []string)
+
 // steps are the words of a row; testdata/states.txt says what they mean.
-var steps = map[string]func(p *play, args []string){
+var steps = map[string]step{
 	"rate": func(p *play, args []string) {
 		typ, rate, interval, opts := rateOf(args)
 		p.rate = rate
@@ -45,7 +49,8 @@ var steps = map[string]func(p *play, args []string){
 		typ, rate, interval, opts := rateOf(args)
 		p.sets(args, func() (bool, error) { return p.UpdateRate(p.Context(), typ, rate, interval, opts...) })
 	},
-	"own": func(*play, []string) {},
+	"own":  func(*play, []string) {},
+	"java": func(*play, []string) {},
 	"delete": func(p *play, _ []string) {
 		p.Want(Yes(p.Delete(p.Context())))
 		if keys := p.Look.Keys(p.Context(), "*"+p.Name()+"*").Val(); len(keys) > 0 {
@@ -53,7 +58,7 @@ var steps = map[string]func(p *play, args []string){
 		}
 	},
 
-	"+": func(p *play, args []string) { p.Now += p.whole(args[0]) },
+	"+": func(p *play, args []string) { p.Now += p.ms(args[0]) },
 
 	"take": func(p *play, args []string) {
 		for range p.times(args) {
@@ -117,7 +122,7 @@ var steps = map[string]func(p *play, args []string){
 		if len(args) > 1 && strings.HasSuffix(args[1], "inf") {
 			at = args[1]
 		} else if len(args) > 1 {
-			at = fmt.Sprint(p.Now + p.whole(args[1]))
+			at = fmt.Sprint(p.Now + p.ms(args[1]))
 		}
 		score, err := strconv.ParseFloat(at, 64)
 		p.Want(err)
@@ -150,7 +155,7 @@ var steps = map[string]func(p *play, args []string){
 }
 
 // does does the steps of a row.
-func (p *play) does(row string) {
+func (p *play) does(row string, steps map[string]step) {
 	p.Helper()
 	for step := range strings.SplitSeq(row, ";") {
 		words := strings.Fields(step)
@@ -207,6 +212,9 @@ func (p *play) whole(word string) int64 {
 	p.Want(err)
 	return n
 }
+
+// ms reads a time in ms.
+func (p *play) ms(word string) int64 { return p.unit * p.whole(word) }
 
 // times reads how often a step is done: the x3 of "take 1 x3".
 func (p *play) times(args []string) int64 {
