@@ -18,7 +18,7 @@ export GOWORK := off
 # The modules beside the library's own.
 MODULES := bench cmd/ratelimit cmd/rrl httplimit/examples grpclimit otellimit
 # All modules. That of make release has many dependencies, and stays out of go.work.
-ALL := . $(MODULES) tools/release
+ALL_MODULES := . $(MODULES) tools/release
 
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
@@ -33,27 +33,23 @@ GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fa
 # The race detector, which costs as much again as all else; Go has it where it finds a C compiler.
 RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race -exec $(CURDIR)/tools/again.sh)
 
-.PHONY: help test test-all lint release demo scripts pictures bench luacover cost shares fuzz soak soak-faults clean
+.PHONY: help test lint release demo scripts pictures bench luacover cost shares fuzz soak soak-faults clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
 # The tests of all modules, with some flags. A module that fails does not keep back the others.
-TESTS = failed=; for module in $(ALL); do \
+TESTS = failed=; for module in $(ALL_MODULES); do \
 	echo "== $$module"; (cd $$module && $(GOTEST) $(1) ./...) || failed="$$failed $$module"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-test: ## every promise once, in six to ten minutes; first installs what the tests need: docs/testing.md
+test: ## every promise once, in six to ten minutes; with ALL=1 all tests and rounds, with the race detector: docs/testing.md
 	@tools/bring.sh
-	@$(call TESTS,-short)
-
-test-all: ## every test, with the race detector: also older Redissons, other servers, faults, and more rounds
-	@tools/bring.sh
-	@$(call TESTS,$(RACE))
+	@$(call TESTS,$(if $(ALL),$(RACE),-short))
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files, API, English
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
-	@for module in $(ALL); do (set -x; cd $$module && \
+	@for module in $(ALL_MODULES); do (set -x; cd $$module && \
 		go mod tidy -diff && \
 		go vet ./... && \
 		go fix -diff -stringsbuilder=false ./... && \

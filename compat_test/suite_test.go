@@ -32,7 +32,7 @@ func TestCompat(t *testing.T) {
 	RunSpecs(t, "Go and Java on the same keys", suite, reporter)
 }
 
-// thorough labels specs of make test-all, which go test -short leaves out: what they promise is shown once
+// thorough labels specs of make test ALL=1, which go test -short leaves out: what they promise is shown once
 // beside the newest Redisson, and these show it beside others, under faults, or by more rounds.
 const thorough = "thorough"
 

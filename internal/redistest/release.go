@@ -94,11 +94,11 @@ func (r Release) Info() string { return r.Kind + "_version:" + r.Version }
 // per machine and kept in the cache directory of the user. If that fails, the test
 // is skipped or, with CI=true, fails, as with Require. On a platform without such
 // a server the test is always skipped, and so it is with -short: other servers than
-// that of the machine belong to make test-all.
+// that of the machine belong to make test ALL=1.
 func (r Release) Binary(t TB) string {
 	t.Helper()
 	if testing.Testing() && testing.Short() {
-		t.Skipf("of make test-all: -short is set")
+		t.Skipf("of make test ALL=1: -short is set")
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

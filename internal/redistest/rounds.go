@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// Thorough skips a test that belongs to make test-all alone: with -short, as in make test.
+// Thorough skips a test that belongs to make test ALL=1 alone: with -short, as in make test.
 func Thorough(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("of make test-all: -short is set")
+		t.Skip("of make test ALL=1: -short is set")
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 func main() {
 	version := flag.String("version", "", "the version, such as v0.1.0")
 	repo := flag.String("repo", "../..", "the repository")
-	gate := flag.String("gate", "make lint test-all", "the command that must succeed first")
+	gate := flag.String("gate", "make lint test ALL=1", "the command that must succeed first")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	r := &release{ctx: ctx, version: *version, platforms: platforms}
