@@ -196,14 +196,15 @@ func commit(t *testing.T, dir string) {
 	}
 }
 
-// fromDist runs a command with the proxy of dist and an empty module cache, and returns its output.
+// fromDist runs a command with the proxy of dist and an empty module cache, and returns its output. Without paths,
+// what the release has compiled is in the cache of builds.
 func (r *release) fromDist(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	user := *r
 	user.cache = filepath.Join(t.TempDir(), "modules")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), user.environment()...)
-	cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod -modcacherw", "GOBIN="+dir)
+	cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOBIN="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
