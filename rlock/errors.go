@@ -87,10 +87,11 @@ func (k *keys) timeUp(asked, by time.Time) error {
 
 // ended returns why a caller leaves: errTimeUp at the end of its wait, or the error of ctx.
 func ended(ctx context.Context) error {
+	err := ctx.Err() // before the cause, because ctx may end between the two
 	if cause := context.Cause(ctx); cause == errTimeUp || errors.Is(cause, rratelimiter.ErrClosed) {
 		return cause
 	}
-	return ctx.Err()
+	return err
 }
 
 // described returns the quoted name, and the mapped name if it differs.
