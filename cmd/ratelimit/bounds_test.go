@@ -39,11 +39,15 @@ func halfACall(t *testing.T, conn *grpc.ClientConn) (end func() error) {
 	return func() error { return stream.RecvMsg(new(pb.RateLimitResponse)) }
 }
 
-// Whatever clients leave undone, on SIGTERM the process ends within 11 s, and requests meanwhile are decided.
+// Whatever clients and Redis leave undone, on SIGTERM the process ends within 11 s, and requests meanwhile are
+// decided. The end of a question to Redis is no reply.
 func TestNoClientHoldsUpTheEnd(t *testing.T) {
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	server := redistest.Start(t)
+	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", server.Addr,
+		"--budget", "15ms")
 	conn := dial(t, p.grpc)
 	redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
+	defer server.Freeze(t)()
 	for _, port := range []string{p.grpc, p.web, p.metrics, p.debug} {
 		send(t, port, "")
 	}
@@ -64,6 +68,9 @@ func TestNoClientHoldsUpTheEnd(t *testing.T) {
 	p.copied.Wait()
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, p.out)
+	}
+	if log := p.out.String(); !strings.Contains(log, "fallbacks decide") || strings.Contains(log, "is back") {
+		t.Errorf("Redis was silent to the end, and the log says\n%s", log)
 	}
 	const busy = 5 * time.Second // what a busy machine adds; without the bounds it is killed after 20 s
 	if took, most := time.Since(began), leaving+draining; took > most+busy {

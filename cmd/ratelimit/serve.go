@@ -80,11 +80,13 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	log := slog.New(handler)
 	var asking sync.WaitGroup
 	defer asking.Wait()
+	pinging, ended := context.WithCancel(context.WithoutCancel(ctx)) // requests are decided while it drains
+	defer ended()
 	options := s.options()
 	options.OnHealth = func(h rratelimiter.Health) {
 		if h.Degraded {
 			asking.Go(func() {
-				log.Warn("Redis has failed, fallbacks decide", "cause", h.Cause, "ping", s.ping(ctx))
+				log.Warn("Redis has failed, fallbacks decide", "cause", h.Cause, "ping", s.ping(pinging))
 			})
 			return
 		}
@@ -93,7 +95,7 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	options.OnFailure = func(err error) {
 		log.Debug("a limiter has failed", "error", err)
 		const text = "a limiter has failed, LOG_LEVEL=DEBUG shows the error"
-		asking.Go(func() { log.Warn(text, "ping", cmp.Or(s.ping(ctx), errWell), "budget", s.budget) })
+		asking.Go(func() { log.Warn(text, "ping", cmp.Or(s.ping(pinging), errWell), "budget", s.budget) })
 	}
 	service, err := rls.New(rdb, options)
 	if err != nil {

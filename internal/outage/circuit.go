@@ -122,6 +122,9 @@ func (c *circuit) probeUntilBooked(ctx context.Context) {
 			return
 		}
 		well := c.probe(ctx)
+		if ctx.Err() != nil { // Close has ended the probe, and Redis has not replied
+			return
+		}
 		if well {
 			// Grants during the probe are booked after the circuit is closed:
 			// only then do no more of them follow.

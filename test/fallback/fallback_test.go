@@ -201,7 +201,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 }
 
 // After three failures in a row Redis is left alone, but for one probe at a time. When
-// it is back, the circuit closes, and the hook reports both.
+// it is back, the circuit closes, and the hook reports both. Close does not close the circuit.
 func TestTheCircuitOpensAndCloses(t *testing.T) {
 	var mu sync.Mutex
 	var told []rratelimiter.Health
@@ -241,9 +241,15 @@ func TestTheCircuitOpensAndCloses(t *testing.T) {
 		}
 		c.Took(1, 0, 0)
 		c.HasTaken(1)
+		defer c.Gate.Shut()()
+		for range 3 {
+			decides(c, c.RateLimiter, 0, "true", budget)
+		}
+		c.Sleep(2 * time.Second) // a probe is under way, whose end is no reply
+		NoError(t, c.Client.Close())
 		mu.Lock()
 		defer mu.Unlock()
-		if len(told) != 2 || !told[0].Degraded || told[1].Degraded {
+		if len(told) != 3 || !told[0].Degraded || told[1].Degraded || !told[2].Degraded {
 			t.Errorf("the hook was called with %+v", told)
 		}
 	}, hook)
