@@ -59,7 +59,7 @@ func appendName(b []byte, names []policyName, i int, all []limit.Result) []byte 
 func appendDraft11Policies(b []byte, names []policyName, all []limit.Result) []byte {
 	start := len(b)
 	for i := range all {
-		if all[i].Limit <= 0 {
+		if !isKnown(&all[i]) {
 			continue
 		}
 		b = appendComma(b, start)
@@ -79,7 +79,7 @@ func appendDraft11Policies(b []byte, names []policyName, all []limit.Result) []b
 func appendDraft11Limits(b []byte, names []policyName, all []limit.Result) []byte {
 	start := len(b)
 	for i := range all {
-		if all[i].Limit <= 0 || all[i].Degraded {
+		if !isKnown(&all[i]) || all[i].Degraded {
 			continue
 		}
 		b = appendComma(b, start)
@@ -89,6 +89,9 @@ func appendDraft11Limits(b []byte, names []policyName, all []limit.Result) []byt
 	}
 	return b
 }
+
+// isKnown reports whether a result has the number of its limit, which is 0 for one that never grants.
+func isKnown(result *limit.Result) bool { return result.Limit > 0 || result.Interval > 0 }
 
 // window returns for how long Remaining is valid: until the refused permits are available, and
 // otherwise until all permits are back. Retry-After must not be earlier (section 6 of the draft), and

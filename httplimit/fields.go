@@ -104,7 +104,7 @@ func setDraft6(h http.Header, result *limit.Result, policies bool) {
 	if policies {
 		var b []byte
 		for _, one := range each(result) {
-			if one.Limit > 0 {
+			if isKnown(&one) {
 				b = appendInteger(appendComma(b, 0), one.Limit)
 				if one.Interval > 0 {
 					b = appendInteger(append(b, ";w="...), seconds(one.Interval))
@@ -123,7 +123,7 @@ func setDraft6(h http.Header, result *limit.Result, policies bool) {
 // binds reports whether a result has numbers, and binds rather than the limit whose numbers are in the
 // header: it refused the request, or a smaller share of it is left.
 func binds(limits, remaining []string, result *limit.Result) bool {
-	if result.Limit <= 0 || result.Degraded {
+	if !isKnown(result) || result.Degraded {
 		return false
 	}
 	most, ok := readNumber(strings.Join(limits, ","))

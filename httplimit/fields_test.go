@@ -63,7 +63,9 @@ func TestFields(t *testing.T) {
 				RetryAfter: second, Each: []limit.Result{after(1), {Limit: 5, RetryAfter: 7 * second}},
 			}, nil, `"limit-1";q=100;w=60, "limit-2";q=5`, `"limit-1";r=0;t=1, "limit-2";r=0;t=7`, "7"},
 		"a window below a second": {every(time.Millisecond), nil, `"default";q=100;w=1`, half, ""},
-		"no window":               {every(0), nil, `"default";q=100`, half, ""},
+		"a limit that never grants": {limit.Result{Interval: minute, RetryAfter: minute}, nil,
+			`"default";q=0;w=60`, `"default";r=0;t=60`, "60"},
+		"no window": {every(0), nil, `"default";q=100`, half, ""},
 		"numbers out of the bounds": {
 			limit.Result{
 				Allowed: true, Limit: 1 << 53, Interval: math.MaxInt64, Remaining: -1, ResetAfter: -1,
@@ -142,6 +144,11 @@ func TestOlderFields(t *testing.T) {
 		burst.RetryAfter = 2 * time.Second
 		w := visit(newMiddleware(t, says(burst, nil), all, older), get(t))
 		header(t, w.Header(), map[string]string{"RateLimit-Reset": "2", "X-RateLimit-Reset": reset})
+		burst.Limit = 0
+		w = visit(newMiddleware(t, says(burst, nil), all, older), get(t))
+		header(t, w.Header(), map[string]string{
+			"RateLimit-Policy": "0;w=1", "RateLimit-Limit": "0", "X-RateLimit-Limit": "0",
+		})
 	})
 }
 

@@ -171,7 +171,7 @@ type Result struct {
 	Policy string
 
 	// Limit is the most permits that can be there: the rate, or the capacity of a bucket.
-	// 0 if unknown.
+	// 0 if unknown; with an Interval, it is a limit that never grants.
 	Limit int64
 
 	// Interval is the time within which Limit permits come back: the interval of the rate,

@@ -223,7 +223,8 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/check/d?header:one=", "", 400, "header:one is empty, must be the name"},
 		{"GET", "/check/d?header:=X-User", "", 400, "a key of the query is empty"},
 		{"GET", "/check/other?one=a", "", 200, ""},
-		{"GET", "/check/d?none=a", "", 429, "Retry-After: 3600"},
+		{"GET", "/check/d?none=a", "", 429, `Ratelimit: "default";r=0;t=3600` + "\r\n" +
+			`Ratelimit-Policy: "default";q=0;w=3600` + "\r\nRetry-After: 3600"},
 		{"POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"none","value":"j"}]}]}`, 429,
 			`"durationUntilReset":"3600s"`},
 		{"GET", "/check/d", "", 400, "the query is empty, must have a key"},
