@@ -259,7 +259,7 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		"NEAR_LIMIT_RATIO=2":           `NEAR_LIMIT_RATIO is "2", must be above 0 and at most 1`,
 		"PORT=http":                    `PORT is "http", must be of type int`,
 		"REDIS_URL=host":               `address 1 of REDIS_URL must be HOST:PORT`,
-		"RUNTIME_ROOT=/does/not/exist": "--config or RUNTIME_ROOT names: lstat /does",
+		"RUNTIME_ROOT=/does/not/exist": "--config or RUNTIME_ROOT names: stat /does",
 	} {
 		name, value, _ := strings.Cut(setting, "=")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -25,6 +25,9 @@ const largest, mostBytes = 1 << 20, 2 << 20
 
 // Read returns the files in the order of their names.
 func (s Source) Read() ([]File, error) {
+	if _, err := os.Stat(string(s)); err != nil {
+		return nil, err // with the name, also of a loop of links
+	}
 	root, err := filepath.EvalSymlinks(string(s))
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,10 +122,22 @@ func TestWatch(t *testing.T) {
 		after(5*time.Second, 2, "loaded")
 		for range 2 { // the same mistake once more is a new one
 			redistest.NoError(t, os.Rename(dir, dir+"-away"))
-			after(5*time.Second, 2, "lstat "+dir+": no such file or directory")
+			after(5*time.Second, 2, "stat "+dir+": no such file or directory")
 			redistest.NoError(t, os.Rename(dir+"-away", dir))
 			after(5*time.Second, 2)
 		}
+		const odd, loop = "odd.yaml", "stat odd.yaml: too many levels of symbolic links"
+		for want, make := range map[string]func(path string) error{
+			loop:                                     func(path string) error { return os.Symlink(odd, path) },
+			"odd.yaml is prw-------, must be a file": func(path string) error { return exec.Command("mkfifo", "-m", "600", path).Run() },
+		} {
+			redistest.NoError(t, make(filepath.Join(dir, odd)))
+			after(5*time.Second, 2, want)
+			redistest.NoError(t, os.Remove(filepath.Join(dir, odd)))
+			after(5*time.Second, 2)
+		}
+		redistest.NoError(t, os.Remove(filepath.Join(dir, "b.yaml")))
+		after(5*time.Second, 1, "loaded")
 		cancel()
 		<-done
 	})
