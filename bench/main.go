@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 type options struct {
@@ -58,7 +59,7 @@ func run(ctx context.Context, out io.Writer, o options, names []string) (err err
 	// A wrong name is found before anything runs: a run takes minutes.
 	for _, name := range names {
 		if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.name == name }) {
-			return fmt.Errorf("%q is no scenario; -h lists them", name)
+			return fmt.Errorf("%q is no scenario; -h lists them", words.WithoutPasswords(name))
 		}
 	}
 	b := &bench{options: o}

@@ -47,7 +47,7 @@ func run(
 		err = serve(ctx, s, stderr)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+		fmt.Fprintf(stderr, "ratelimit: %s\n", words.WithoutPasswords(err.Error()))
 		return 1
 	}
 	return 0

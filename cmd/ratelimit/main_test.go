@@ -251,6 +251,8 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		"GRPC_CLIENT_TLS_SAN=x":        "GRPC_CLIENT_TLS_SAN is",
 		"GRPC_SERVER_USE_TLS=true":     "GRPC_SERVER_USE_TLS is",
 		"REDIS_TYPE=ring":              `REDIS_TYPE is "ring", must be SINGLE, SENTINEL or CLUSTER`,
+		"REDIS_TYPE=redis://:pw@h":     `REDIS_TYPE is "redis://***@h", must be SINGLE`,
+		"PORT=redis://:pw@h":           `PORT is "redis://***@h", must be of type int`,
 		"LOG_LEVEL=loud":               "LOG_LEVEL is",
 		"PROMETHEUS_PATH=metrics":      `PROMETHEUS_PATH is "metrics", must be a path`,
 		"PROMETHEUS_PATH=/{x":          "PROMETHEUS_PATH is",
@@ -279,6 +281,15 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		t.Errorf("--help: %d", code)
 	}
 	var out strings.Builder
+	for _, flag := range []string{"--http=redis://:pw@h", "--redis://:pw@h", "--config=redis://:pw@h"} {
+		if code := run(t.Context(), nil, []string{flag}, io.Discard, &out); code != 1 {
+			t.Errorf("%s: %d", flag, code)
+		}
+	}
+	if n := strings.Count(out.String(), "://***@h"); n != 3 || strings.Contains(out.String(), "pw") {
+		t.Errorf("%d errors without a password:\n%s", n, &out)
+	}
+	out.Reset()
 	if code := run(t.Context(), nil, []string{"--version"}, &out, io.Discard); code != 0 ||
 		!strings.HasPrefix(out.String(), "ratelimit ") {
 		t.Errorf("--version: %d, %q", code, &out)

@@ -92,7 +92,7 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 		return nil, named(err, environment)
 	}
 	flags := flag.NewFlagSet("ratelimit", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags.SetOutput(io.Discard) // a wrong value may be a URL with a password, and is printed at the end
 	flags.StringVar(&s.config, "config", "",
 		"`FILE` or directory with the limits; RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/config")
 	flags.StringVar(&s.redis, "redis", "",
@@ -109,6 +109,10 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 		"most connections of gRPC, and a quarter of that of HTTP; further ones wait")
 	flags.BoolVar(&s.version, "version", false, "print the version, and end")
 	if err := flags.Parse(args); err != nil || s.version {
+		if errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(stderr)
+			flags.Usage()
+		}
 		return s, err
 	}
 	if flags.NArg() > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -99,11 +100,14 @@ func suggest(root *cobra.Command, args []string) error {
 	return err
 }
 
+// password is that of an address without a scheme, as in USER:PASSWORD@HOST:PORT.
+var password = regexp.MustCompile(`:\S*@`)
+
 // explain adds a hint to an error, where there is one.
 func (a *app) explain(err error) error {
 	switch {
-	case !a.started:
-		return fmt.Errorf("%w; run 'rrl help' for usage", err)
+	case !a.started: // an argument may be the address of Redis
+		return fmt.Errorf("%s; run 'rrl help' for usage", password.ReplaceAllString(err.Error(), ":***@"))
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%w; for a cluster use --redis redis+cluster://HOST:PORT", err)
 	case errors.Is(err, rratelimiter.ErrNotInitialized), errors.Is(err, rratelimiter.ErrInvalidArgument):

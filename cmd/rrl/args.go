@@ -30,10 +30,16 @@ func named(names, least, most int) cobra.PositionalArgs {
 			if name == "" {
 				return fmt.Errorf("NAME is \"\" (argument %d), must not be empty", i+1)
 			}
+			if urlOfRedis.MatchString(name) { // it may have a password, and names are printed
+				return fmt.Errorf("NAME is an address (argument %d), which belongs behind --redis", i+1)
+			}
 		}
 		return nil
 	}
 }
+
+// urlOfRedis is an address with a password.
+var urlOfRedis = regexp.MustCompile(`^rediss?(\+\w+)?://.*@`)
 
 // integer reads an argument. Its bounds are those of the library.
 func integer(argument, text string) (int64, error) {

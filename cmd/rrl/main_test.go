@@ -137,6 +137,7 @@ func TestOddNames(t *testing.T) {
 		step{"acquire -- -x true", exitError, "", `unexpected argument "true"`},
 		step{"acquire -- -x 1 -- true", exitError, "", "2 arguments before --, must be NAME"},
 		step{"acquire -- true -- true", exitError, "", "0 arguments before --, must be NAME"},
+		step{"inspect redis+cluster://:x@y", exitError, "", "NAME is an address (argument 1), which belongs"},
 		step{"set a\u202e\x7f\u009b\U000e0001 5 1h", 0, "set", ""},
 		step{"acquire --json a\u202e\x7f\u009b\U000e0001", 0,
 			`"name": "a\u202e\u007f\u009b\udb40\udc01"`, ""},

@@ -113,14 +113,20 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Help does not print the value of a variable, which may be a password; a variable with a bad value is an
+// No output has a password: neither that of a variable nor one at a wrong place. A variable with a bad value is an
 // error.
 func TestVariables(t *testing.T) {
 	t.Setenv("RRL_REDIS", "redis://u:secret@127.0.0.1:1")
-	for _, args := range [][]string{{"--help"}, {"list", "--help"}, {"list"}, {"help", "list"}} {
-		_, stdout, stderr := rrl(t.Context(), args...)
+	for _, args := range []string{
+		"--help", "list --help", "list", "help list",
+		// Addresses where a command, flag, number or name is expected.
+		"redis://:secret@h", ":secret@h:1", "--redis://:secret@h", "-x=u:secret@h", "serve u:secret@h",
+		"list --tls=redis://:secret@h", "watch --every rediss://u:secret@h", "acquire x u:secret@h",
+		"set x redis://:secret@h 1s", "list --cacert redis://:secret@h",
+	} {
+		_, stdout, stderr := rrl(t.Context(), strings.Fields(args)...)
 		if strings.Contains(stdout+stderr, "secret") {
-			t.Errorf("%q: %s%s", args, stdout, stderr)
+			t.Errorf("%s: %s%s", args, stdout, stderr)
 		}
 	}
 	t.Setenv("RRL_TLS", "on")

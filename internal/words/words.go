@@ -3,6 +3,7 @@ package words
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -47,8 +48,14 @@ func Span(ms int64) string {
 	return text
 }
 
-// Harmless returns a text without instructions to a terminal, and without the arguments that Redis quotes of
-// a command that it does not know: those of AUTH are secrets.
+// password is what an error quotes of a URL at a wrong place.
+var password = regexp.MustCompile(`://.*@`)
+
+// WithoutPasswords returns a text without the users and passwords of URLs.
+func WithoutPasswords(text string) string { return password.ReplaceAllString(text, "://***@") }
+
+// Harmless returns a text without instructions to a terminal, without passwords of URLs, and without the
+// arguments that Redis quotes of a command that it does not know: those of AUTH are secrets.
 func Harmless(text string) string {
 	text, _, _ = strings.Cut(text, ", with args beginning with")
 	return strings.Map(func(r rune) rune {
@@ -56,5 +63,5 @@ func Harmless(text string) string {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, text)
+	}, WithoutPasswords(text))
 }

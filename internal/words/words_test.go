@@ -40,10 +40,12 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// What Redis says of a command that it does not know is printed without the arguments: AUTH has a password.
+// URLs are printed without a password, and what Redis says of a command that it does not know without the
+// arguments: AUTH has a password.
 func TestHarmless(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\x1b[2Jb": "a\ufffd[2Jb",
+		"a\x1b[2Jb":                      "a\ufffd[2Jb",
+		`PERMITS is "redis://u:p@q@h:1"`: `PERMITS is "redis://***@h:1"`,
 		"ERR unknown command 'auth', with args beginning with: 'user' 'secret'": "ERR unknown command 'auth'",
 	} {
 		if got := words.Harmless(text); got != want {
