@@ -92,7 +92,7 @@ type snapshot struct {
 }
 
 func (m *smallModel) state() (s snapshot) {
-	ctx, k := m.Context(), keysOfState(0)
+	ctx, k := m.Context(), keysOfL
 	p := m.rdb.Pipeline()
 	hash, value, records := p.HGetAll(ctx, k[0]), p.Get(ctx, k[1]), p.ZRangeWithScores(ctx, k[2], 0, -1)
 	_, _ = p.Exec(ctx) // its error says that there is no value
@@ -102,7 +102,7 @@ func (m *smallModel) state() (s snapshot) {
 }
 
 func (m *smallModel) restore(s snapshot) {
-	ctx, k := m.Context(), keysOfState(0)
+	ctx, k := m.Context(), keysOfL
 	_, err := m.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Del(ctx, k...)
 		p.HSet(ctx, k[0], s.hash)

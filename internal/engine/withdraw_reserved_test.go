@@ -35,7 +35,7 @@ func TestAWithdrawalTakesNoOtherReservation(t *testing.T) {
 				e := newEngine(t, rdb, withClock(&now), func(c *Config) {
 					c.Plain, c.Resolution = &wire.Layouts[format], tc.resolution
 				})
-				l, records := e.limiter("l"), keysOfState(0)[2]
+				l, records := e.limiter("l"), keysOfL[2]
 				setRate(t, l, wire.Overall, rate, time.Hour)
 				reserves := func(permits int64) *groupCall {
 					call := newGroupCall(e.Group(l), []int64{permits}, Want{Permits: permits, Reserve: true})

@@ -32,10 +32,13 @@ var ways = []way{
 	{name: "a Group", calls: inGroup},
 	{name: "a rate of its own", calls: withRate, without: "try update hash! unset delete"},
 	{name: "reservations", calls: func(l *Limiter) caller { return reserves{l} }, without: "give bad"},
+	{name: "sent again", calls: sentAgain, without: "lose hold exceeds"},
 }
 
 func inFormat(version string) func(l *Limiter) caller {
-	return func(l *Limiter) caller { return l.InFormat(version).RateLimiter }
+	return func(l *Limiter) caller {
+		return l.InFormat(version, rratelimiter.WithID(l.Client.ID())).RateLimiter
+	}
 }
 
 // inGroup is the limiter with another one that has room for all.

@@ -20,9 +20,19 @@ type play struct {
 	*Limiter
 	way     way
 	calls   caller
+	typ     rratelimiter.RateType
 	rate    int64
 	unit    int64 // ms that a ms of the row stands for
 	writers byte  // records of Java so far
+	another *play // of another Client
+}
+
+// pair returns the keys of the value and the records.
+func (p *play) pair() (value, permits string) {
+	if p.typ == PerClient {
+		return p.ValueKey() + ":" + p.Client.ID(), p.PermitsKey() + ":" + p.Client.ID()
+	}
+	return p.ValueKey(), p.PermitsKey()
 }
 
 // A caller is what a row calls: a limiter, a Group, a reservation.
@@ -38,7 +48,7 @@ type step func(p *play, args []string)
 var steps = map[string]step{
 	"rate": func(p *play, args []string) {
 		typ, rate, interval, opts := rateOf(args)
-		p.rate = rate
+		p.typ, p.rate = typ, rate
 		p.Want(p.SetRate(p.Context(), typ, rate, interval, opts...))
 	},
 	"try": func(p *play, args []string) {
@@ -107,15 +117,17 @@ var steps = map[string]step{
 		p.Want(p.Look.HSet(p.Context(), p.Name(), args[0], args[1]).Err())
 	},
 	"value!": func(p *play, args []string) {
+		key, _ := p.pair()
 		if args[0] == "-" {
-			p.Want(p.Look.Del(p.Context(), p.ValueKey()).Err())
+			p.Want(p.Look.Del(p.Context(), key).Err())
 			return
 		}
-		p.SetKey(p.ValueKey(), strings.Trim(args[0], `"`))
+		p.SetKey(key, strings.Trim(args[0], `"`))
 	},
 	"record!": func(p *play, args []string) {
+		_, key := p.pair()
 		if args[0] == "-" {
-			p.Want(p.Look.Del(p.Context(), p.PermitsKey()).Err())
+			p.Want(p.Look.Del(p.Context(), key).Err())
 			return
 		}
 		at := fmt.Sprint(p.Now)
@@ -127,12 +139,13 @@ var steps = map[string]step{
 		score, err := strconv.ParseFloat(at, 64)
 		p.Want(err)
 		p.writers++
-		p.Want(p.Look.ZAdd(p.Context(), p.PermitsKey(), redis.Z{Score: score,
+		p.Want(p.Look.ZAdd(p.Context(), key, redis.Z{Score: score,
 			Member: fmt.Sprintf("\x10%15d%c%c\x00\x00\x00", p.writers, 'j', p.whole(args[0]))}).Err())
 	},
 
 	"value": func(p *play, args []string) {
-		value, err := p.Look.Get(p.Context(), p.ValueKey()).Result()
+		key, _ := p.pair()
+		value, err := p.Look.Get(p.Context(), key).Result()
 		if errors.Is(err, redis.Nil) {
 			value = "-"
 		}
@@ -147,18 +160,25 @@ var steps = map[string]step{
 				want = append(want, p.whole(n))
 			}
 		}
-		if got := p.Records(p.PermitsKey()); !slices.Equal(got, want) {
+		_, key := p.pair()
+		if got := p.Records(key); !slices.Equal(got, want) {
 			p.Fatalf("records of %v permits, want %v", got, want)
 		}
 	},
-	"whole": func(p *play, _ []string) { p.Keeps(p.rate, p.ValueKey(), p.PermitsKey()) },
+	"whole": func(p *play, _ []string) {
+		value, permits := p.pair()
+		p.Keeps(p.rate, value, permits)
+	},
 }
 
 // does does the steps of a row.
 func (p *play) does(row string, steps map[string]step) {
 	p.Helper()
 	for step := range strings.SplitSeq(row, ";") {
-		words := strings.Fields(step)
+		words, by := strings.Fields(step), p
+		if words[0] == "other" {
+			words, by = words[1:], p.byAnother()
+		}
 		do := steps[words[0]]
 		if ms, ok := strings.CutPrefix(words[0], "+"); ok {
 			do, words = steps["+"], []string{"+", ms}
@@ -166,10 +186,21 @@ func (p *play) does(row string, steps map[string]step) {
 		if do == nil {
 			p.Fatalf("%q is no step", step)
 		}
-		if do(p, words[1:]); p.Failed() {
+		if do(by, words[1:]); p.Failed() {
 			p.Fatalf("at %q", step)
 		}
+		p.typ, p.rate = by.typ, by.rate
 	}
+}
+
+// byAnother returns the play of another Client.
+func (p *play) byAnother() *play {
+	if p.another == nil {
+		l := p.With()
+		p.another = &play{Limiter: l, calls: l.RateLimiter, unit: 1}
+	}
+	p.another.typ, p.another.rate = p.typ, p.rate
+	return p.another
 }
 
 // sets expects a call to set a rate, or to return false and to write nothing if the last word is no.
@@ -180,7 +211,7 @@ func (p *play) sets(args []string, call func() (bool, error)) {
 		return
 	}
 	p.Want(Yes(call()))
-	_, p.rate, _, _ = rateOf(args)
+	p.typ, p.rate, _, _ = rateOf(args)
 }
 
 // allows asks for permits, which are granted if wait is 0, and otherwise refused for that time.
@@ -234,9 +265,12 @@ func rateOf(args []string) (
 		if alive, err := time.ParseDuration(word); err == nil {
 			opts = append(opts, rratelimiter.WithKeepAlive(alive))
 		}
-		if word == "keep" {
+		switch word {
+		case "keep":
 			opts = append(opts, rratelimiter.WithKeepState())
+		case "each":
+			typ = PerClient
 		}
 	}
-	return Overall, rate, interval, opts
+	return typ, rate, interval, opts
 }
