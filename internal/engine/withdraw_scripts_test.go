@@ -59,25 +59,6 @@ func of(r *request) *withdrawal {
 	return &withdrawal{after: r.number - 1, kept: keptAll, since: time.Now()}
 }
 
-// A request that withdraws earlier ones leaves its number, even if it is refused itself.
-// The earlier ones may still arrive.
-func TestWhoTakesBackLeavesItsNumber(t *testing.T) {
-	for what, permits := range map[string]int64{"granted": 2, "refused": 6, "more than the rate": 11} {
-		t.Run(what, func(t *testing.T) {
-			at := newCounter(t, wire.Overall, 10)
-			at.hands(newAcquire(at.l, []run{{5, 1}}, nil))
-			late := newAcquire(at.l, []run{{1, 1}}, nil)
-			next := newAcquire(at.l, []run{{permits, 1}}, of(late))
-			left := int64(5)
-			if at.hands(next); permits <= left {
-				left -= permits
-			}
-			at.hands(late)
-			at.has(left)
-		})
-	}
-}
-
 // Callers in line are kept back by the first of them that is refused, and a caller that does not wait is
 // granted permits. A copy of their request grants the same ones.
 func TestACopyGrantsTheSame(t *testing.T) {

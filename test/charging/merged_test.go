@@ -210,19 +210,3 @@ func TestOneCallAsksForABoundedNumber(t *testing.T) {
 		})
 	}
 }
-
-// A server that has forgotten the scripts gets them again, and no caller notices.
-func TestAMergedCallLoadsForgottenScripts(t *testing.T) {
-	for lost := range 3 {
-		InBothModes(t, 30, nil, func(p *Batch) {
-			guests := p.JoinAll(4, 40, 5, 20, 19, 1)
-			merged := p.Merges()
-			p.Want(p.Look.ScriptFlush(context.Background()).Err())
-			p.Proxy.SwallowReplyTo(lost, func(args []string) bool {
-				return args[0] == "eval" || IsScript(args)
-			})
-			merged()
-			p.WantTaken(30, 1+p.Agree(30, 29, guests))
-		})
-	}
-}

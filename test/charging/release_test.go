@@ -14,63 +14,6 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A release takes permits out of the records of its own Client, also where other Clients have
-// newer ones. So no interval holds more than the rate.
-func TestAReleaseLeavesTheRecordsOfOthers(t *testing.T) {
-	for _, format := range []string{
-		BC0I16, BC0I8, LC0I, FI,
-	} {
-		t.Run(format, func(t *testing.T) {
-			for _, resolution := range []time.Duration{0, 100 * time.Millisecond} {
-				OnBoth(t, func(b *Bench) { lateRelease(b, format, resolution) })
-			}
-		})
-	}
-}
-
-func lateRelease(b *Bench, format string, resolution time.Duration) {
-	opts := []rratelimiter.Option{rratelimiter.WithRedisson(format)}
-	if resolution > 0 {
-		opts = append(opts, rratelimiter.WithResolution(resolution))
-	}
-	first := b.NewLimiter(Overall, 10_000, 3*time.Second)
-	start := b.Now
-	by := func() *Limiter { return first.By(b.NewClient(opts...)) }
-	a, other, third, fourth := by(), by(), by(), by()
-	a.Takes(3500)
-	b.Now = start + 2500
-	other.Takes(6500)
-	a.Gives(2300)
-	third.Takes(2300)
-	b.Now = start + 3100
-	b.Want(No(fourth.TryAcquire(b.Context(), 1201, 0)))
-	if resolution == 0 {
-		fourth.Takes(1200)
-	}
-	first.Keeps(10_000, first.ValueKey(), first.PermitsKey())
-}
-
-// A Client that has no permits of its own left gives back the oldest of other Clients, which come
-// back first anyway: a worker may give back what another process has taken.
-func TestAReleaseTakesTheOldestPermitsOfOthers(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 20, 10*time.Second)
-		other := l.By(b.NewClient())
-		l.Takes(3)
-		b.Now += 1000
-		l.Takes(4)
-		b.Now += 1000
-		other.Takes(2)
-		b.Now += 1000
-		l.Gives(5) // its own, the newest first
-		l.HasRecords(2, 2)
-		other.Gives(3) // its own 2, and 1 of the oldest
-		l.HasRecords(1)
-		other.Gives(9)
-		l.Has(20)
-	})
-}
-
 // Own records lie behind more records of other Clients than a call reads: then the oldest go, and the
 // call ends.
 func TestAReleaseBehindManyRecordsOfOthersEnds(t *testing.T) {

@@ -16,27 +16,6 @@ import (
 // The specs here are of permits that were taken for callers that never knew.
 // They come back, all of them and no others, whatever else happens to the limiter.
 
-// A request hangs on its connection, and its caller leaves. The next request takes
-// back what the first may have been granted. When the first arrives after all, it is
-// granted nothing, also where the next one was refused.
-func TestAHangingCallIsGrantedNothingAfterARefusal(t *testing.T) {
-	for permits, want := range map[int64]error{5: nil, 11: rratelimiter.ErrPermitsExceedRate} {
-		n := NewProxied(t, 10, time.Hour)
-		n.Takes(8)
-		c := n.Holds(func() error {
-			ctx := TimeLimit(t, 50*time.Millisecond)
-			return Yes(n.TryAcquire(ctx, 2, 0))
-		})
-		WantErr(t, <-c.Told, context.DeadlineExceeded)
-		if ok, err := n.TryAcquire(t.Context(), permits, 0); ok || !errors.Is(err, want) {
-			t.Errorf("%v, %v; want a refusal, %v", ok, err, want)
-		}
-		c.Arrives()
-		n.UntilOut(8)
-		n.Keeps(10, n.ValueKey(), n.PermitsKey())
-	}
-}
-
 // Java writes a record of no permits for each tryAcquire(0). However many of them are
 // the newest, a release finds what is behind them, and ends.
 func TestAReleaseFindsRecordsBehindEmptyOnes(t *testing.T) {
@@ -119,41 +98,6 @@ func TestAWithdrawalIsOfItsType(t *testing.T) {
 	if out := n.Out(n.PermitsKey() + ":" + n.Client.ID()); out != 10 {
 		t.Errorf("%d are out, want 10", out)
 	}
-}
-
-// Repair puts the value right by a rate. From then on the value is known to be right
-// by that rate.
-func TestRepairBetweenRatesKeepsTheValueRight(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour)
-	n.SetsAsJava(PerClient, 10)
-	n.Takes(10)
-	n.SetsAsJava(PerClient, 20)
-	n.Want(ErrOf(n.Repair(t.Context())))
-	n.SetsAsJava(PerClient, 10)
-	NoError(t, No(n.TryAcquire(t.Context(), 10, 0)))
-}
-
-// A field that cannot be read for a moment is no end of a withdrawal.
-func TestAWithdrawalOutlastsABadState(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour, SendsOnce)
-	n.Loses(5)
-	n.Want(n.Look.HSet(t.Context(), n.Name(), "rate", "abc").Err())
-	if ok, err := n.TryAcquire(t.Context(), 1, 0); ok || !errors.Is(err, rratelimiter.ErrBadState) {
-		t.Errorf("%v, %v; want ErrBadState", ok, err)
-	}
-	n.Want(n.Look.HSet(t.Context(), n.Name(), "rate", 10).Err())
-	n.Takes(1)
-	n.UntilOut(1)
-}
-
-// A rename takes along what is still to be taken back.
-func TestRenameTakesAWithdrawalAlong(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour, SendsOnce)
-	n.Loses(5)
-	n.Want(n.Rename(t.Context(), n.Name()+"-new"))
-	n.UntilOut(0)
-	n.Takes(10)
-	n.Keeps(10, n.ValueKey(), n.PermitsKey())
 }
 
 // An acquire hangs, and go-redis gives up. The error is not that of a release that has

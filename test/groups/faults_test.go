@@ -11,59 +11,6 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A call whose reply is lost is sent again and charged once, in each limiter.
-func TestAllIsChargedOnce(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour)
-	tr := newTrio(n.Bench, 10, 10, 10)
-	n.Want(tr.Acquire(t.Context(), 1)) // the script is known
-	n.Proxy.SwallowReplyTo(1, IsScript)
-	n.Want(tr.Amounts(1, 2, 3).Acquire(t.Context(), 1))
-	if n.Proxy.Swallowed() != 1 {
-		t.Fatal("no reply was lost")
-	}
-	tr.left(8, 7, 6)
-}
-
-// A caller that has left holds nothing: what its call took goes back to each limiter.
-func TestPermitsOfAFailedGroupGoBack(t *testing.T) {
-	for name, leaves := range map[string]func(n *Limiter, tr *trio) error{
-		"timeout": func(n *Limiter, tr *trio) error {
-			return ErrOf(tr.TryAcquire(n.Context(), 2, 100*time.Millisecond))
-		},
-		"context": func(n *Limiter, tr *trio) error {
-			ctx, cancel := context.WithTimeout(n.Context(), 100*time.Millisecond)
-			defer cancel()
-			err := tr.Acquire(ctx, 2)
-			WantErr(n, err, context.DeadlineExceeded)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := NewProxied(t, 10, time.Hour)
-			tr := newTrio(n.Bench, 10, 10, 10)
-			n.Want(tr.Acquire(t.Context(), 1))
-			n.Proxy.Delay(500 * time.Millisecond)
-			if err := leaves(n, tr); err == nil {
-				t.Fatal("no error though the reply came later")
-			}
-			n.Proxy.Delay(0)
-			Until(t, func() bool {
-				sum := int64(0)
-				for _, l := range tr.each {
-					r, err := l.Peek(t.Context())
-					n.Want(err)
-					sum += r.Remaining
-				}
-				return sum == 27
-			})
-			n.Now += 1000
-			tr.left(10, 9, 9)
-			n.Want(tr.Acquire(t.Context(), 1)) // the session is of use again
-			tr.left(9, 8, 8)
-		})
-	}
-}
-
 // A late copy of a call that was withdrawn takes nothing.
 func TestALateCopyOfAGroupsCallTakesNothing(t *testing.T) {
 	n := NewProxied(t, 10, time.Hour, SendsOnce)

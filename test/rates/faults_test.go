@@ -1,7 +1,6 @@
 package rates_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -49,63 +48,6 @@ func TestB8NothingIsStranded(t *testing.T) {
 			b.Fatalf("left after Delete: %q", keys)
 		}
 	})
-}
-
-// B9: a change of rate reaches the other clients, whose own keys it does not touch.
-func TestB9AChangeOfRateReachesTheOtherClients(t *testing.T) {
-	for _, tc := range []struct{ from, taken, to, left int64 }{
-		{10, 4, 20, 16}, // raised: they must not keep the old ceiling
-		{10, 5, 6, 1},   // lowered: value 5 looks right but is not
-		{10, 8, 5, 0},   // lowered below what is taken
-	} {
-		t.Run(fmt.Sprintf("%d to %d", tc.from, tc.to), func(t *testing.T) {
-			OnBoth(t, func(b *Bench) {
-				l := b.NewLimiter(PerClient, tc.from, time.Second)
-				l.Takes(tc.taken)
-				other := b.NewClient().RateLimiter(l.Name())
-				b.Want(other.SetRate(b.Context(), PerClient, tc.to, time.Second))
-				b.Now += 10
-				if tc.left > 0 {
-					l.Takes(tc.left)
-				}
-				l.Refused(1, 990*time.Millisecond)
-				ofClient := ":" + b.Client.ID()
-				l.Keeps(tc.to, l.ValueKey()+ofClient, l.PermitsKey()+ofClient)
-				b.Now += 1000
-				l.Takes(tc.to)
-			})
-		})
-	}
-}
-
-// B9: looking at the limiter, or another call in between, does not hide the change.
-func TestB9AChangeOfRateIsNotHidden(t *testing.T) {
-	for name, between := range map[string]func(l *Limiter, change func(rate int64)){
-		"peek":    func(l *Limiter, change func(int64)) { change(6); l.Has(1) },
-		"release": func(l *Limiter, change func(int64)) { change(15); l.Gives(1); change(5) },
-		"more than the rate": func(l *Limiter, change func(int64)) {
-			change(6)
-			_, err := l.Allow(l.Context(), 7)
-			WantErr(l, err, rratelimiter.ErrPermitsExceedRate)
-		},
-		"set rate": func(l *Limiter, change func(int64)) {
-			l.Want(l.SetRate(l.Context(), PerClient, 15, time.Second, rratelimiter.WithKeepState()))
-			change(6)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			OnBoth(t, func(b *Bench) {
-				l := b.NewLimiter(PerClient, 10, time.Second)
-				l.Takes(5)
-				other := b.NewClient().RateLimiter(l.Name())
-				between(l, func(rate int64) {
-					b.Want(other.SetRate(b.Context(), PerClient, rate, time.Second))
-				})
-				l.Takes(1)
-				l.Refused(1, time.Second)
-			})
-		})
-	}
 }
 
 // B10: what concerns a limiter concerns all of its keys.

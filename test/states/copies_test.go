@@ -24,7 +24,7 @@ func TestCopies(t *testing.T) {
 	for name, row := range rows(copies) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, way := range ways {
+			for _, way := range append(ways, way{name: "a resolution", calls: inSlots}) {
 				if !hasStep(row, way.without) {
 					t.Run(way.name, func(t *testing.T) { copiesOn(t, server, way, row) })
 				}
@@ -32,6 +32,9 @@ func TestCopies(t *testing.T) {
 		})
 	}
 }
+
+// inSlots is the limiter by a Client whose grants share records.
+func inSlots(l *Limiter) caller { return l.Coarse(10 * time.Millisecond).RateLimiter }
 
 // copiesOn plays a row through a proxy to a server.
 func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
@@ -46,12 +49,12 @@ func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
 	b := NewBench(t, rdb, server.Admin())
 	b.Proxy = proxy
 	l := b.NewLimiter(Overall, 10, time.Hour)
-	p := &copyPlay{Limiter: l, calls: way.calls(l), look: l.Other()}
+	p := &copyPlay{play: &play{Limiter: l, calls: way.calls(l), rate: 10}, look: l.Other()}
 	p.Want(p.asks("take", 1)(t.Context())) // the server knows the scripts from here on
 	p.Want(p.asks("give", 1)(t.Context()))
 	p.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
 	for step := range strings.SplitSeq(row, ";") {
-		if p.does(strings.Fields(step)); t.Failed() {
+		if p.copies(step, strings.Fields(step)); t.Failed() {
 			t.Fatalf("at %q", step)
 		}
 	}
@@ -62,11 +65,11 @@ func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
 
 // A copyPlay is one row under way.
 type copyPlay struct {
-	*Limiter
-	calls caller
+	*play
 	look  *Limiter // past the proxy
 	lost  int64    // replies so far
 	first *FirstCopy
+	held  string             // what it asks for
 	leave context.CancelFunc // of its caller
 }
 
@@ -84,18 +87,33 @@ func (p *copyPlay) asks(what string, permits int64) func(ctx context.Context) er
 	}
 }
 
-// does does a step.
-func (p *copyPlay) does(words []string) {
+// copies does a step.
+func (p *copyPlay) copies(step string, words []string) {
 	p.Helper()
 	n := int64(0)
 	_, _ = fmt.Sscan(words[len(words)-1], &n)
 	ctx := p.Context()
 	switch words[0] {
-	case "once":
+	case "once", "single":
 	case "take", "no", "give":
 		p.Want(p.asks(words[0], n)(ctx))
-	case "rate":
-		p.Want(p.SetRate(ctx, Overall, n, time.Hour))
+	case "forget":
+		p.Want(p.Look.ScriptFlush(ctx).Err())
+	case "rename":
+		name := p.Name() + "-new"
+		p.Want(p.calls.(interface {
+			Rename(ctx context.Context, name string) error
+		}).Rename(ctx, name))
+		p.Limiter = p.Wrap(p.Client.RateLimiter(name))
+		p.look = p.Other()
+	case "clients":
+		for range n {
+			c := p.Other()
+			c.Takes(1)
+			c.Gives(1)
+		}
+	case "exceeds":
+		WantErr(p, ErrOf(p.calls.Allow(ctx, n)), rratelimiter.ErrPermitsExceedRate)
 	case "lose":
 		p.Proxy.SwallowReply(int(n))
 		p.lost += n
@@ -103,12 +121,14 @@ func (p *copyPlay) does(words []string) {
 		WantErr(p, p.asks(words[1], n)(ctx), rratelimiter.ErrNoAnswer)
 	case "hold":
 		ctx, p.leave = context.WithCancel(ctx)
-		p.first = p.Holds(func() error { return p.asks(words[1], n)(ctx) })
+		p.first, p.held = p.Holds(func() error { return p.asks(words[1], n)(ctx) }), words[1]
 	case "overtaken":
 		p.Want(p.first.Overtaken())
 	case "gone":
 		WantErr(p, p.first.Overtaken(), rratelimiter.ErrNoAnswer)
-		p.first.Followed()
+		if p.held != "give" { // nothing takes a release back
+			p.first.Followed()
+		}
 	case "leaves":
 		p.leave()
 		WantErr(p, <-p.first.Told, context.Canceled)
@@ -118,7 +138,7 @@ func (p *copyPlay) does(words []string) {
 	case "out":
 		p.isOut(n)
 	default:
-		p.Fatalf("%q is no step", words)
+		p.does(step)
 	}
 }
 
@@ -137,6 +157,6 @@ func (p *copyPlay) isOut(permits int64) {
 		return before && is()
 	})
 	if p.Look.Exists(p.Context(), p.ValueKey()).Val() > 0 {
-		p.Keeps(10, p.ValueKey(), p.PermitsKey())
+		p.Keeps(p.rate, p.ValueKey(), p.PermitsKey())
 	}
 }

@@ -99,6 +99,16 @@ var steps = map[string]step{
 			p.Want(p.calls.Release(p.Context(), p.whole(args[0])))
 		}
 	},
+	"repair": func(p *play, args []string) {
+		want := make([]int64, 4)
+		for i, n := range args {
+			want[i] = p.whole(n)
+		}
+		got, err := p.Repair(p.Context())
+		if p.Want(err); !slices.Equal(want, []int64{got.Records, got.Rewritten, got.Dropped, got.Drift}) {
+			p.Fatalf("%+v, want %v", got, want)
+		}
+	},
 	"left": func(p *play, args []string) { p.leaves(func() { p.Has(p.whole(args[0])) }) },
 	"reset": func(p *play, args []string) {
 		p.leaves(func() {
@@ -128,6 +138,10 @@ var steps = map[string]step{
 		_, key := p.pair()
 		if args[0] == "-" {
 			p.Want(p.Look.Del(p.Context(), key).Err())
+			return
+		}
+		if args[0] == "list" {
+			p.Want(errors.Join(p.Look.Del(p.Context(), key).Err(), p.Look.RPush(p.Context(), key, "x").Err()))
 			return
 		}
 		at := fmt.Sprint(p.Now)
