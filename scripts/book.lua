@@ -39,7 +39,6 @@ if not again and not l.free and (not last or last < ARGV[3]) then
     end
   end
   l.value = l.value - booked
-  l.total = l.total and l.total + booked
   -- The field is written last: a booking with its field but without its records would be lost, whereas
   -- records without the field may only be booked twice.
   l.hash('HSET', field, string.format('%s %d %d 0', ARGV[3], l.now, booked))

@@ -48,7 +48,7 @@ elseif not few then
   part = l.records('ZRANGEBYSCORE', ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', '0', PART)
 end
 local written, rewritten, dropped, credit, slot = 0, 0, 0, 0, math.max(1, l.span / PARTS)
-local counting, lost, all = 0, 0, 0 -- permits: that count, of records that go, of those that stay
+local counting = 0 -- permits that count
 
 -- The records that become one: their key (which part of the interval), their permits, the time, the first of
 -- them. The loop takes one more turn than there are records, to write the last group.
@@ -72,10 +72,10 @@ for i = 1, #part + 1, 2 do
   end
   if good then
     key = few and i or math.floor(time / slot) * 2 + (over and 1 or 0)
-    counting, all = counting + (over and 0 or n), all + n
+    counting = counting + (over and 0 or n)
   elseif record then
     l.away[#l.away + 1] = record
-    lost, credit = lost + n, credit + (over and kept and 0 or n)
+    credit = credit + (over and kept and 0 or n)
     dropped = dropped + (old and 0 or 1)
   end
   if good and not named and key == group.key and group.n + n <= FULL then
@@ -99,7 +99,6 @@ end
 local believed = (kept and l.value or (l.stored or l.rate) + l.back) + credit
 local reply = { 0, size + written - #l.away, rewritten, dropped }
 l.value = (few or reply[2] == 0) and l.rate - counting or l.value + credit
-l.total = (few or reply[2] == 0) and all or l.total and l.total - lost
 if not few and #part == 2 * PART then
   -- Go on from the last time, for more records may have it. If nothing was to be done, go on after it.
   local latest = math.floor(math.min(tonumber(part[#part]) or l.now, l.now + l.interval))

@@ -56,17 +56,14 @@ local dead = 0
 if same then
   dead = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', timeNow(ARGV[6]).now - span))
   local size, stored = redis.call('ZCARD', KEYS[3]), tonumber(redis.pcall('GET', KEYS[2]))
-  -- Takes the outstanding permits from the value or, where versions have taken turns, from parts/span.lua.
-  -- Both are exact; the sum of more than MANY records would be an estimate.
+  -- Takes the outstanding permits from the value, which is exact unless versions have taken turns
+  -- (parts/span.lua). The sum of more than MANY records would be an estimate.
   local before, charged, exact = tonumber(f[1]), nil, false
   if own then
     before = tonumber(f[4] and string.match(f[4], '^%d+ %d+ %-?%d+ %d+ (%-?%d+)$') or '')
   end
   if size - dead > MANY and stored and before then
-    local total, wrote = string.match(f[5] or '', '^%d+ %d+ (%d+) (%-?%d+)$')
-    total, wrote = tonumber(total or ''), tonumber(wrote or '')
-    exact = total and wrote and not own or not f[5]
-    charged = exact and f[5] and total + wrote - stored or before - stored
+    exact, charged = not f[5], before - stored
   end
   local value = charged and tonumber(ARGV[2]) - charged
   if exact and value % 1 == 0 and math.abs(value) <= MOST then

@@ -24,8 +24,7 @@ end
 
 -- newLimiter returns a limiter: the accessors of its keys (keys.lua), the time, and what read.lua fills in.
 -- It names all fields that most calls use, because a table that grows takes longer. There are 32 at most, and
--- longest, afresh, total, wrote, lasts, endless, unseen, vouched, guessed and away are nil where they are not
--- needed.
+-- longest, afresh, lasts, endless, unseen, vouched, guessed and away are nil where they are not needed.
 local function newLimiter(hash, text, records, time)
   return {
     hash = hash, text = text, records = records,

@@ -19,8 +19,7 @@ local function finish(l, step)
   if l.longest == false then
     l.hash('HDEL', 'longest')
   elseif l.longest then
-    local sums = not l.own and l.total and string.format(' %d %d', math.max(0, l.total), l.value) or ''
-    l.hash('HSET', 'longest', l.longest .. sums)
+    l.hash('HSET', 'longest', l.longest)
   end
   -- INCRBY takes less time than SET. But it refuses some texts that Lua takes for integers, such as 1e3. SET
   -- removes the time to live.

@@ -38,7 +38,6 @@
 --                   has a time that is no whole ms, or this call is the one in this interval that checks all
 --   free            permits are back at once, so that no record counts: Java accepts any interval
 --   span, longest   span.lua
---   total           the permits of all records, without those to be removed; nil if they are not known
 --   charged         the permits that are outstanding, as the value says; nil if it does not
 --   unseen          parts/unseen.lua; nil if not
 --   drift           permits by which the value was wrong: above 0 if it was too small
@@ -82,8 +81,8 @@ local function readHash(l, f, kind, given)
 end
 
 -- readValue reads the value string, and finds out for which rate and interval it is. was and lasted are from
--- readHash, turns says that versions take turns.
-local function readValue(l, reply, was, lasted, turns)
+-- readHash.
+local function readValue(l, reply, was, lasted)
   local own, rate, stored = l.own, l.rate, tonumber(reply)
   local seen
   if own then
@@ -98,12 +97,6 @@ local function readValue(l, reply, was, lasted, turns)
     rateThere = tonumber(seen or '')
   end
   l.charged = stored and stored % 1 == 0 and math.abs(stored) <= MOST and rateThere and rateThere - stored
-  if own then
-    l.total = nil
-  elseif l.total and l.charged then
-    l.total = math.max(0, l.total + l.wrote - stored) -- the permits that Java took or removed
-  end
-  l.total = l.total or not turns and l.set and was and l.charged or nil
   -- If only the rate changes, the value changes by the same difference. An own value may be of another
   -- rate than the one before.
   local alike = not l.set or (was and lasted == l.interval and not own)
@@ -178,16 +171,8 @@ local function countExpired(l)
   return check or sums
 end
 
--- settleValue sets the value, and the total without the records that are to be removed.
+-- settleValue sets the value.
 local function settleValue(l, check, initial)
-  if l.total and l.span > l.interval then
-    local removed = l.dead > 0 and l.records('ZRANGE', 0, l.dead - 1) or {}
-    for i = 1, #removed do
-      l.total = l.total - count(removed[i])
-    end
-  elseif l.total then
-    l.total = l.head[1] and l.total - l.back or 0
-  end
   local found = l.value
   if not l.head[1] then
     l.value = l.rate
@@ -222,7 +207,7 @@ local function read(l, kind, field, given, seen)
     -- include parts/bad.lua
     return badKey(reply, '2 string')
   end
-  readValue(l, reply, was, lasted, f[6])
+  readValue(l, reply, was, lasted)
   local head = seen and seen.oldest or l.records('OLDEST')
   if head.err then
     -- include parts/bad.lua

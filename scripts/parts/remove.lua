@@ -4,7 +4,6 @@
 -- remove removes the records in the result of find.
 local function remove(l, found)
   local whole, part = found.whole, found.part
-  l.total = l.total and l.total - found.given
   if l.head[1] and not part and #whole == l.records('ZCARD') - l.gone then
     l.away, l.head, l.since, l.value = whole, {}, nil, l.rate
   elseif part or whole[1] then -- also records of 0 permits

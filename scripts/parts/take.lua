@@ -76,6 +76,5 @@ local function take(l, r, taken, notes)
   end
   local step = l.value == l.stored and taken == r.all and '-' .. r.text or nil
   l.value = l.value - taken
-  l.total = l.total and l.total + taken
   return step
 end

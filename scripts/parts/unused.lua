@@ -58,7 +58,6 @@ local function settleRecords(l, found, s)
     end
   end
   if found.foreign then -- all of them, for they have one time
-    l.total = l.total and l.total - found.given
     l.away, l.gone = found.whole, l.gone - #found.whole
     if found.part then
       -- include parts/packed.lua
