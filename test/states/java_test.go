@@ -30,7 +30,8 @@ func TestStatesByJava(t *testing.T) {
 			b.Now = time.Now().UnixMilli()
 			l := b.NewLimiter(Overall, 0, 0)
 			p := &javaPlay{play{Limiter: l, unit: 1000}, peer.Limiter("java", l.Name())}
-			p.does(row, p.steps())
+			p.steps = p.ofJava()
+			p.does(row)
 		})
 	}
 }
@@ -41,8 +42,8 @@ type javaPlay struct {
 	java *javapeer.Limiter
 }
 
-// steps are those that Redisson does, and those that look at Redis.
-func (p *javaPlay) steps() map[string]step {
+// ofJava are the steps that Redisson does, and those that look at Redis.
+func (p *javaPlay) ofJava() map[string]step {
 	all := map[string]step{
 		"rate": func(_ *play, args []string) {
 			c, keep := p.config(args)

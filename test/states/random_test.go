@@ -108,7 +108,7 @@ func (p *play) outcomes(row []string) (all []string) {
 			came, heals = uses(p.Context(), p.calls, p.whole(words[1]), p.whole(words[2])), false
 		default:
 			heals = false
-			p.does(step, steps)
+			p.does(step)
 		}
 		if heals {
 			came += "; " + p.state(start)
@@ -164,7 +164,7 @@ func TestRandomRowsComeOutAlike(t *testing.T) {
 		for name, b := range benches {
 			b.Now = 1_700_000_000_000 + int64(n)*10_000_019
 			l := b.NewLimiter(Overall, 0, 0)
-			p := &play{Limiter: l, calls: l.RateLimiter, unit: 1}
+			p := &play{Limiter: l, calls: l.RateLimiter}
 			if n%2 == 0 {
 				p.calls = inGroup(l)
 			}

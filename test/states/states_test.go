@@ -111,8 +111,8 @@ func rowOn(t *testing.T, rdb, look *redis.Client, way way, row string) {
 	t.Helper()
 	b := NewBench(t, rdb, look)
 	l := b.NewLimiter(Overall, 0, 0)
-	p := &play{Limiter: l, way: way, calls: way.calls(l), unit: 1}
-	p.does(row, steps)
+	p := &play{Limiter: l, way: way, calls: way.calls(l)}
+	p.does(row)
 }
 
 // hasStep reports whether a row has one of some words as a step.

@@ -22,9 +22,10 @@ type play struct {
 	calls   caller
 	typ     rratelimiter.RateType
 	rate    int64
-	unit    int64 // ms that a ms of the row stands for
-	writers byte  // records of Java so far
-	another *play // of another Client
+	unit    int64           // ms that a ms of the row stands for
+	writers byte            // records of Java so far
+	another *play           // of another Client
+	steps   map[string]step // nil: those of Go
 }
 
 // pair returns the keys of the value and the records.
@@ -186,16 +187,20 @@ var steps = map[string]step{
 }
 
 // does does the steps of a row.
-func (p *play) does(row string, steps map[string]step) {
+func (p *play) does(row string) {
 	p.Helper()
+	all := p.steps
+	if all == nil {
+		all = steps
+	}
 	for step := range strings.SplitSeq(row, ";") {
 		words, by := strings.Fields(step), p
 		if words[0] == "other" {
 			words, by = words[1:], p.byAnother()
 		}
-		do := steps[words[0]]
+		do := all[words[0]]
 		if ms, ok := strings.CutPrefix(words[0], "+"); ok {
-			do, words = steps["+"], []string{"+", ms}
+			do, words = all["+"], []string{"+", ms}
 		}
 		if do == nil {
 			p.Fatalf("%q is no step", step)
@@ -211,7 +216,7 @@ func (p *play) does(row string, steps map[string]step) {
 func (p *play) byAnother() *play {
 	if p.another == nil {
 		l := p.With()
-		p.another = &play{Limiter: l, calls: l.RateLimiter, unit: 1}
+		p.another = &play{Limiter: l, calls: l.RateLimiter}
 	}
 	p.another.typ, p.another.rate = p.typ, p.rate
 	return p.another
@@ -259,7 +264,7 @@ func (p *play) whole(word string) int64 {
 }
 
 // ms reads a time in ms.
-func (p *play) ms(word string) int64 { return p.unit * p.whole(word) }
+func (p *play) ms(word string) int64 { return max(p.unit, 1) * p.whole(word) }
 
 // times reads how often a step is done: the x3 of "take 1 x3".
 func (p *play) times(args []string) int64 {
