@@ -2,7 +2,6 @@ package bounds_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
@@ -122,44 +120,6 @@ func TestAnswersAreExactWhileThousandsHaveExpired(t *testing.T) {
 	}
 }
 
-// Peek is exact where few records count, however many have expired. Otherwise it
-// counts each that has expired beyond the first thousand as one permit. It writes
-// nothing.
-func TestPeekWritesNothingWithThousandsExpired(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for _, tc := range []struct {
-			records, others int
-			permits         byte // of each expired record
-			want            int64
-		}{
-			{5_000, 3, 1, 5_010},
-			{5_000, 3, 2, 10_010},
-			{5_000, 1_000, 2, 10_010},
-			{5_000, 1_001, 2, 2*1_000 + 4_000 + 10},
-			{900, 3, 2, 2*900 + 10},
-			{5_000, 0, 2, 10_010}, // none counts: full
-		} {
-			l := b.NewLimiter(Overall, int64(tc.records)*int64(tc.permits)+int64(tc.others)+10, time.Second)
-			l.Fill(b.Now-2000, 100, tc.records, tc.permits)
-			l.Fill(b.Now-500, 100, tc.others, 1)
-			b.SetKey(l.ValueKey(), 10)
-			before := l.Dump()
-			l.Has(tc.want)
-			r, err := l.Peek(b.Context())
-			reset := time.Duration(0)
-			if tc.others > 0 {
-				reset = time.Duration(500+(tc.others-1)/100) * time.Millisecond
-			}
-			if err != nil || !r.Allowed || r.Remaining != tc.want || r.ResetAfter != reset {
-				b.Fatalf("%+v: %+v, %v", tc, r, err)
-			}
-			if l.Dump() != before {
-				b.Fatalf("%+v: peek has written", tc)
-			}
-		}
-	})
-}
-
 // B16: one call gives back out of 2,000 records; all of it is given back.
 func TestAReleaseGivesBackAllOfManyRecords(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
@@ -235,29 +195,6 @@ func TestCraftedRecordsDoNotMakeARecordCountLong(t *testing.T) {
 	l.HasTaken(4 + 4*crafted)
 }
 
-// For permits that lie behind more than 5,000 records RetryAfter is when all records
-// are back. It is never too early.
-func TestADeepWaitIsNeverTooShort(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 8_000, 10*time.Second)
-		l.Fill(b.Now, 1, 8_000, 1)
-		b.SetKey(l.ValueKey(), 0)
-		start := b.Now
-		b.Now += 8_000
-		l.Refused(4_000, 5_999*time.Millisecond) // exact: the record of 3999 ms
-		l.Refused(5_000, 6_999*time.Millisecond)
-		l.Refused(5_001, 9_999*time.Millisecond) // it looks no further than 5,000
-		l.Refused(7_000, 9_999*time.Millisecond)
-		b.Now = start + 14_999
-		l.Refused(7_000, 2_000*time.Millisecond)
-		b.Now += 1_999
-		l.Refused(7_000, time.Millisecond)
-		b.Now++
-		l.Takes(7_000)
-		l.Keeps(8_000, l.ValueKey(), l.PermitsKey())
-	})
-}
-
 // B16: with 200,000 expired records no call of a real server looks at more than
 // its share.
 func TestNoCallBlocksRedis(t *testing.T) {
@@ -295,48 +232,6 @@ func TestNoCallBlocksRedis(t *testing.T) {
 		}
 		t.Logf("%d expired records, %d that count: the longest script took %v", records, others, longest)
 	}
-}
-
-// Beyond 10,000 records a value that Java has left too high is kept below
-// what the records allow.
-func TestAValueTooHighIsBoundedByTenThousandRecords(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		const rate = 20_000
-		l := b.NewLimiter(Overall, rate, time.Second)
-		l.Fill(b.Now-1000, 1, 1, 1)
-		l.Fill(b.Now-500, 100, 10_500, 1)
-		b.SetKey(l.ValueKey(), rate) // Java: release(10501)
-		b.Want(No(l.TryAcquire(b.Context(), rate-10_500+1, 0)))
-		l.Takes(rate - 10_500)
-		l.Keeps(rate, l.ValueKey(), l.PermitsKey())
-	})
-}
-
-// A value that Java has left too high gives no caller more than the rate, also
-// while expired records are still to be counted.
-func TestAValueTooHighGrantsNoMoreWhileThousandsHaveExpired(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		const rate = 20_000
-		l := b.NewLimiter(Overall, rate, time.Second)
-		l.Fill(b.Now-2000, 100, 3_000, 1)
-		l.Fill(b.Now, 1, 1, 1)
-		b.SetKey(l.ValueKey(), rate) // Java: release(3001)
-		ok, err := l.TryAcquire(b.Context(), rate+500, 0)
-		if ok || !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-			b.Errorf("%v, %v; want ErrPermitsExceedRate", ok, err)
-		}
-	})
-}
-
-// B12: thousands of records of no permits delay no caller.
-func TestThousandsOfEmptyRecordsDelayNoCaller(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 100, time.Second)
-		l.Fill(b.Now, 100, 21_000, 0)
-		b.SetKey(l.ValueKey(), 100)
-		b.Now += 1005
-		l.Takes(100)
-	})
 }
 
 // Drift that Java has left is gone an interval later, also when more records

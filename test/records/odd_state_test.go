@@ -2,7 +2,6 @@ package records_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,24 +14,6 @@ import (
 
 // The specs here go into the corners of the scripts: many records, odd bytes, and
 // the leftovers of other clients.
-
-// There are more records than one look takes. Every byte of the permits counts.
-func TestThousandsOfRecordsAreCounted(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		const rate = 1 << 40
-		l := b.NewLimiter(Overall, rate, time.Second)
-		sum := int64(0)
-		for i := range 2500 {
-			n := uint32(i)<<8 | 1
-			sum += int64(n)
-			permits := string([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
-			l.Record(b.Now, fmt.Sprintf("\x10%016d", i)+permits)
-		}
-		l.Has(rate - sum)
-		l.Takes(1)
-		l.Keeps(rate, l.ValueKey(), l.PermitsKey())
-	})
-}
 
 // With many records the value is added to, and walked once an interval.
 func TestManyRecordsAreRebuiltOnceAnInterval(t *testing.T) {

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -71,10 +68,11 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 				if r.Allowed {
 					told.Grant((b.Now+slot-1)/slot*slot, n)
 				}
-				reset := told.Reset(b.Now)
-				if err != nil || !r.Allowed && r.RetryAfter != told.Wait(b.Now, n) || r.ResetAfter != reset {
-					b.Fatalf("%d permits: %+v, %v; want %v and a reset after %v", n, r, err,
-						told.Wait(b.Now, n), reset)
+				left, reset := rate-told.Out(b.Now, interval), told.Reset(b.Now)
+				if err != nil || !r.Allowed && r.RetryAfter != told.Wait(b.Now, n) || r.ResetAfter != reset ||
+					r.Remaining != left {
+					b.Fatalf("%d permits: %+v, %v; want %v, %d left and a reset after %v", n, r, err,
+						told.Wait(b.Now, n), left, reset)
 				}
 				if r.Allowed && exact.Wait(b.Now, n) != 0 || !r.Allowed && late.Wait(b.Now, n) == 0 {
 					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",
@@ -91,44 +89,6 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The numbers of a limiter with a resolution, to the ms.
-func TestNumbersWithAResolutionAreExact(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 10, time.Second).Coarse(100 * time.Millisecond)
-		start := b.Now
-		for _, step := range []struct {
-			at, permits  int64
-			allowed      bool
-			left         int64
-			retry, reset int64
-		}{
-			{1, 4, true, 6, 0, 1099},
-			{1, 7, false, 6, 1099, 1099},
-			{99, 7, false, 6, 1001, 1001},
-			{100, 7, false, 6, 1000, 1000},
-			{150, 6, true, 0, 0, 1050},
-			{150, 4, false, 0, 950, 1050},
-			{1001, 4, false, 0, 99, 199},
-			{1099, 1, false, 0, 1, 101},
-			{1100, 4, true, 0, 0, 1000},
-			{1100, 1, false, 0, 100, 1000},
-			{1199, 6, false, 0, 1, 901},
-			{1200, 6, true, 0, 0, 1000},
-			{2200, 10, true, 0, 0, 1000},
-		} {
-			b.Now = start + step.at
-			r, err := l.Allow(b.Context(), step.permits)
-			want := rratelimiter.Result{Allowed: step.allowed, Name: l.Name(), Limit: 10,
-				Interval: time.Second, Remaining: step.left,
-				RetryAfter: time.Duration(step.retry) * time.Millisecond,
-				ResetAfter: time.Duration(step.reset) * time.Millisecond}
-			if !reflect.DeepEqual(r, want) || err != nil {
-				b.Errorf("%d at %d: %+v, %v; want %+v", step.permits, step.at, r, err, want)
-			}
-		}
-	})
 }
 
 // Records of Java, and of Go without a resolution, are left alone, in the same
@@ -157,27 +117,6 @@ func TestRecordsOfOthersAreNotMerged(t *testing.T) {
 			}
 		}
 		l.Keeps(100, l.ValueKey(), l.PermitsKey())
-	})
-}
-
-func TestAPerClientLimiterHasAResolution(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(PerClient, 10, time.Second)
-		for _, id := range []string{"a", "b"} {
-			m := l.Coarse(100*time.Millisecond, rratelimiter.WithID(id))
-			for range 5 {
-				m.Takes(2)
-			}
-			m.Refused(1, time.Second)
-			value, permits := l.ValueKey()+":"+id, l.PermitsKey()+":"+id
-			m.Keeps(10, value, permits)
-			if got := m.Records(permits); len(got) != 1 {
-				b.Fatalf("records %v, want one", got)
-			}
-			b.Lives(2*time.Second, Ever, permits)
-			m.Gives(3)
-			m.Has(3)
-		}
 	})
 }
 
@@ -234,31 +173,6 @@ func TestAReleaseTakesTheOldestOfMergedRecords(t *testing.T) {
 			l.Keeps(100, l.ValueKey(), l.PermitsKey())
 			b.Now += step.later
 		}
-	})
-}
-
-// Rates are set and updated as without a resolution.
-func TestRatesAreSetWithAResolution(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		m := b.NewLimiter(Overall, 10, time.Second).Coarse(100 * time.Millisecond)
-		m.Takes(4)
-		b.Want(m.SetRate(b.Context(), Overall, 20, time.Second, rratelimiter.WithKeepState()))
-		m.Takes(3)
-		m.HasRecords(7)
-		m.Keeps(20, m.ValueKey(), m.PermitsKey())
-		b.Want(m.SetRate(b.Context(), Overall, 5, 50*time.Millisecond,
-			rratelimiter.WithKeepAlive(time.Minute)))
-		m.Takes(5)
-		m.Refused(1, 50*time.Millisecond)
-		m.Keeps(5, m.ValueKey(), m.PermitsKey())
-		b.Lives(59*time.Second, Ever, m.PermitsKey())
-		b.Want(m.SetRate(b.Context(), PerClient, 3, time.Second))
-		m.Takes(3)
-		m.Refused(1, time.Second)
-		b.Want(m.Rename(b.Context(), redistest.Name(b)))
-		m.Refused(1, time.Second)
-		b.Now += 1000
-		m.Takes(3)
 	})
 }
 

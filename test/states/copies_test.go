@@ -24,7 +24,7 @@ func TestCopies(t *testing.T) {
 	for name, row := range rows(copies) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, way := range append(ways, way{name: "a resolution", calls: inSlots}) {
+			for _, way := range append(ways, way{name: "a resolution", calls: inSlotsOf(10 * time.Millisecond)}) {
 				if !hasStep(row, way.without) {
 					t.Run(way.name, func(t *testing.T) { copiesOn(t, server, way, row) })
 				}
@@ -32,9 +32,6 @@ func TestCopies(t *testing.T) {
 		})
 	}
 }
-
-// inSlots is the limiter by a Client whose grants share records.
-func inSlots(l *Limiter) caller { return l.Coarse(10 * time.Millisecond).RateLimiter }
 
 // copiesOn plays a row through a proxy to a server.
 func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {

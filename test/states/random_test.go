@@ -17,18 +17,23 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// An again is a caller whose requests are sent twice, for the first copies are lost before they arrive. The
-// scripts judge the second copies by their general case.
+// An again is a caller whose requests are sent twice, because of an error of the first copies. Those of errNever
+// have not arrived: then the scripts judge the second copies, by their general case.
 type again struct {
 	caller
 	*Failures
+	err error
 }
 
-func sentAgain(l *Limiter) caller { return again{l.RateLimiter, Failing(l.RDB)} }
+var errNever = io.ErrUnexpectedEOF
 
-// loses loses the first copy of a request.
+func sentAgain(err error, calls func(l *Limiter) caller) func(l *Limiter) caller {
+	return func(l *Limiter) caller { return again{calls(l), Failing(l.RDB), err} }
+}
+
+// loses loses the first copy of a request, or its reply.
 func (a again) loses() (ends func()) {
-	a.Errs = []error{io.ErrUnexpectedEOF}
+	a.Errs = []error{a.err}
 	return func() { a.Errs = nil } // not each request is sent
 }
 
@@ -169,7 +174,7 @@ func TestRandomRowsComeOutAlike(t *testing.T) {
 				p.calls = inGroup(l)
 			}
 			if lost[name] != nil {
-				p.calls = again{p.calls, lost[name]}
+				p.calls = again{p.calls, lost[name], errNever}
 			}
 			got := p.outcomes(row)
 			for i := range want {

@@ -25,15 +25,21 @@ type way struct {
 
 // ways are all kinds of callers and all formats of records. A row comes out alike in each.
 var ways = []way{
-	{name: "a limiter", calls: func(l *Limiter) caller { return l.RateLimiter }},
-	{name: "fI", calls: inFormat(FI), without: "own repair"},
-	{name: "Lc0I", calls: inFormat(LC0I), without: "repair"},
-	{name: "Bc0I of 8", calls: inFormat(BC0I8), without: "repair"},
+	{name: "a limiter", calls: alone},
+	{name: "fI", calls: inFormat(FI), without: "many own repair"},
+	{name: "Lc0I", calls: inFormat(LC0I), without: "many repair"},
+	{name: "Bc0I of 8", calls: inFormat(BC0I8), without: "many repair"},
 	{name: "a Group", calls: inGroup, without: "single"},
-	{name: "a rate of its own", calls: withRate, without: "try update hash! unset delete"},
-	{name: "reservations", calls: func(l *Limiter) caller { return reserves{l} }, without: "give bad single"},
-	{name: "sent again", calls: sentAgain, without: "lose hold exceeds"},
+	{name: "a rate of its own", calls: withRate, without: "many try update hash! unset delete"},
+	{name: "reservations", calls: func(l *Limiter) caller { return reserves{l} }, without: "many give bad single"},
+	{name: "slots of 1 ms", calls: inSlotsOf(time.Millisecond), without: "many own records lose hold"},
+	{name: "reservations of fI", calls: reservesFI, without: "many give bad single own repair"},
+	{name: "sent again", calls: sentAgain(errNever, alone), without: "many lose hold exceeds"},
+	{name: "a lost reply", calls: sentAgain(ErrLost, alone), without: "many lose hold exceeds"},
+	{name: "a Group's lost reply", calls: sentAgain(ErrLost, inGroup), without: "many lose hold exceeds no"},
 }
+
+func alone(l *Limiter) caller { return l.RateLimiter }
 
 func inFormat(version string) func(l *Limiter) caller {
 	return func(l *Limiter) caller {
@@ -58,6 +64,15 @@ func (o ownRate) Allow(ctx context.Context, permits int64) (rratelimiter.Result,
 		return rratelimiter.Result{}, err
 	}
 	return o.WithRate(c.Rate, c.Interval).Allow(ctx, permits)
+}
+
+// inSlotsOf is the limiter by a Client whose grants of a slot share a record.
+func inSlotsOf(d time.Duration) func(l *Limiter) caller {
+	return func(l *Limiter) caller { return l.Coarse(d, rratelimiter.WithID(l.Client.ID())).RateLimiter }
+}
+
+func reservesFI(l *Limiter) caller {
+	return reserves{l.InFormat(FI, rratelimiter.WithID(l.Client.ID()))}
 }
 
 // A reserves takes permits by reservations, which it never settles.

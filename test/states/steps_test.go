@@ -2,6 +2,7 @@ package states_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,9 +78,20 @@ var steps = map[string]step{
 		}
 	},
 	"no": func(p *play, args []string) {
-		wait, err := time.ParseDuration(args[1])
+		atMost, ends := strings.CutPrefix(args[1], "<")
+		wait, err := time.ParseDuration(atMost)
 		p.Want(err)
-		p.allows(p.whole(args[0]), wait)
+		if !ends {
+			p.allows(p.whole(args[0]), wait)
+		} else if r, err := p.calls.Allow(p.Context(), p.whole(args[0])); r.Allowed || err != nil ||
+			r.RetryAfter <= 0 || r.RetryAfter > wait {
+			p.Fatalf("%+v, %v, want a wait of up to %v", r, err, wait)
+		}
+	},
+	"ends": func(p *play, args []string) {
+		d, err := time.ParseDuration(args[0])
+		p.Want(err)
+		p.Want(Yes(p.Expire(p.Context(), d)))
 	},
 	"exceeds": func(p *play, args []string) {
 		p.fails(p.whole(args[0]), rratelimiter.ErrPermitsExceedRate)
@@ -145,19 +157,21 @@ var steps = map[string]step{
 			p.Want(errors.Join(p.Look.Del(p.Context(), key).Err(), p.Look.RPush(p.Context(), key, "x").Err()))
 			return
 		}
-		at := fmt.Sprint(p.Now)
-		if len(args) > 1 && strings.HasSuffix(args[1], "inf") {
-			at = args[1]
-		} else if len(args) > 1 {
-			at = fmt.Sprint(p.Now + p.ms(args[1]))
-		}
-		score, err := strconv.ParseFloat(at, 64)
+		ahead, err := strconv.ParseFloat(append(args, "0")[1], 64)
 		p.Want(err)
 		p.writers++
-		p.Want(p.Look.ZAdd(p.Context(), key, redis.Z{Score: score,
-			Member: fmt.Sprintf("\x10%15d%c%c\x00\x00\x00", p.writers, 'j', p.whole(args[0]))}).Err())
+		p.Want(p.Look.ZAdd(p.Context(), key, redis.Z{Score: float64(p.Now) + ahead*float64(max(p.unit, 1)),
+			Member: fmt.Sprintf("\x10%15d%c%s", p.writers, 'j',
+				binary.LittleEndian.AppendUint32(nil, uint32(p.whole(args[0]))))}).Err())
 	},
 
+	"many": func(p *play, args []string) {
+		numbers := []int64{0, 0, 0, 1}
+		for i, n := range args {
+			numbers[i] = p.whole(n)
+		}
+		p.Fill(p.Now+numbers[2], int(numbers[1]), int(numbers[0]), byte(numbers[3]))
+	},
 	"value": func(p *play, args []string) {
 		key, _ := p.pair()
 		value, err := p.Look.Get(p.Context(), key).Result()
