@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/web"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
@@ -60,6 +61,10 @@ there are forms that set a rate, repair and delete; they ask for the token each 
 	return cmd
 }
 
+// mostConnections is how many are served at once: those of web.Config.Viewers, each with a page beside its
+// stream. Further ones wait.
+const mostConnections = 250
+
 // stopping is how long requests may take to end after a Ctrl-C.
 const stopping = time.Second
 
@@ -80,6 +85,7 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 		if err != nil {
 			return err
 		}
+		listener = netutil.LimitListener(listener, mostConnections)
 		server := &http.Server{
 			Handler:           pages,
 			ReadHeaderTimeout: 5 * time.Second,

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -87,6 +88,31 @@ func TestServeEnds(t *testing.T) {
 	if _, err := io.Copy(io.Discard, events); err != nil {
 		t.Errorf("the stream was cut off: %v", err)
 	}
+}
+
+// Connections beyond mostConnections wait until others have ended.
+func TestServeBoundsItsConnections(t *testing.T) {
+	t.Parallel()
+	url, _, _ := serve(t, redistest.Start(t), "--listen 127.0.0.1:0")
+	address := strings.Trim(strings.TrimPrefix(url, "http:"), "/")
+	var conns []net.Conn
+	for range mostConnections + 1 {
+		conn := redistest.Must(net.Dial("tcp", address))(t)
+		defer conn.Close()
+		redistest.Must(io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns[:mostConnections] {
+		redistest.Must(conn.Read(make([]byte, 1)))(t)
+	}
+	further := conns[mostConnections]
+	_ = further.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := further.Read(make([]byte, 1)); err == nil {
+		t.Errorf("one more connection is served beside %d", mostConnections)
+	}
+	_ = conns[0].Close()
+	_ = further.SetReadDeadline(time.Time{})
+	redistest.Must(further.Read(make([]byte, 1)))(t)
 }
 
 // Other machines reach serve only with the token, by any host name.
