@@ -39,15 +39,15 @@ func halfACall(t *testing.T, conn *grpc.ClientConn) (end func() error) {
 	return func() error { return stream.RecvMsg(new(pb.RateLimitResponse)) }
 }
 
-// Whatever clients and Redis leave undone, on SIGTERM the process ends within 11 s, and requests meanwhile are
-// decided. The end of a question to Redis is no reply.
+// Whatever clients and Redis leave undone, on SIGTERM the process ends within 11 s, and requests meanwhile
+// are decided. The end of a question to Redis is no reply.
 func TestNoClientHoldsUpTheEnd(t *testing.T) {
 	server := redistest.Start(t)
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", server.Addr,
 		"--budget", "15ms")
 	conn := dial(t, p.grpc)
 	redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
-	defer server.Freeze(t)()
+	server.Freeze(t)
 	for _, port := range []string{p.grpc, p.web, p.metrics, p.debug} {
 		send(t, port, "")
 	}

@@ -76,12 +76,10 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer closeRedis()
 	log := slog.New(handler)
 	var asking sync.WaitGroup
-	defer asking.Wait()
 	pinging, ended := context.WithCancel(context.WithoutCancel(ctx)) // requests are decided while it drains
-	defer ended()
+	defer func() { ended(); asking.Wait(); closeRedis() }()
 	options := s.options()
 	options.OnHealth = func(h rratelimiter.Health) {
 		if h.Degraded {

@@ -113,8 +113,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// No output has a password: neither that of a variable nor one at a wrong place. A variable with a bad value is an
-// error.
+// No output has a password: neither that of a variable nor one at a wrong place. A variable with a bad value
+// is an error.
 func TestVariables(t *testing.T) {
 	t.Setenv("RRL_REDIS", "redis://u:secret@127.0.0.1:1")
 	for _, args := range []string{

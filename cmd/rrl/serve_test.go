@@ -98,7 +98,7 @@ func TestServeBoundsItsConnections(t *testing.T) {
 	var conns []net.Conn
 	for range mostConnections + 1 {
 		conn := redistest.Must(net.Dial("tcp", address))(t)
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		redistest.Must(io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
 		conns = append(conns, conn)
 	}

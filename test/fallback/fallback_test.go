@@ -241,7 +241,8 @@ func TestTheCircuitOpensAndCloses(t *testing.T) {
 		}
 		c.Took(1, 0, 0)
 		c.HasTaken(1)
-		defer c.Gate.Shut()()
+		open = c.Gate.Shut()
+		defer open()
 		for range 3 {
 			decides(c, c.RateLimiter, 0, "true", budget)
 		}

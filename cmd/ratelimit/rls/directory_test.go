@@ -126,14 +126,15 @@ func TestWatch(t *testing.T) {
 			redistest.NoError(t, os.Rename(dir+"-away", dir))
 			after(5*time.Second, 2)
 		}
-		const odd, loop = "odd.yaml", "stat odd.yaml: too many levels of symbolic links"
-		for want, make := range map[string]func(path string) error{
-			loop:                                     func(path string) error { return os.Symlink(odd, path) },
-			"odd.yaml is prw-------, must be a file": func(path string) error { return exec.Command("mkfifo", "-m", "600", path).Run() },
+		const odd = "odd.yaml"
+		path := filepath.Join(dir, odd)
+		for want, create := range map[string]func() error{
+			"stat odd.yaml: too many levels of symbolic links": func() error { return os.Symlink(odd, path) },
+			"odd.yaml is prw-------, must be a file":           exec.Command("mkfifo", "-m", "600", path).Run,
 		} {
-			redistest.NoError(t, make(filepath.Join(dir, odd)))
+			redistest.NoError(t, create())
 			after(5*time.Second, 2, want)
-			redistest.NoError(t, os.Remove(filepath.Join(dir, odd)))
+			redistest.NoError(t, os.Remove(path))
 			after(5*time.Second, 2)
 		}
 		redistest.NoError(t, os.Remove(filepath.Join(dir, "b.yaml")))
