@@ -49,7 +49,8 @@ descriptors:
 	}
 	for text, in := range map[string]string{
 		"degraded: true": pages.String(), "cause: no answer from Redis within 15ms": pages.String(),
-		"fallbacks decide": p.out.String(), "a limiter has failed": p.out.String(), "refused": p.out.String(),
+		"Redis has failed, fallbacks decide": p.out.String(), "a limiter has failed": p.out.String(),
+		"refused": p.out.String(),
 	} {
 		if !strings.Contains(in, text) {
 			t.Errorf("%s is not in\n%s", text, in)
