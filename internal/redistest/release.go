@@ -120,7 +120,7 @@ func (r Release) Binary(t TB) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if err := r.fetch(ctx, dir, path); err != nil {
-		lacks(t, "%v, which cannot be fetched: %v", r, err)
+		Lacks(t, "%v, which cannot be fetched: %v", r, err)
 	}
 	return path
 }

@@ -27,12 +27,12 @@ func Require(t TB, program string) string {
 	if err == nil {
 		return path
 	}
-	lacks(t, "%s: %v", program, err)
+	Lacks(t, "%s: %v", program, err)
 	return ""
 }
 
-// lacks skips or fails a test that needs something that the machine does not have.
-func lacks(t TB, format string, args ...any) {
+// Lacks skips or fails a test that needs something that the machine does not have.
+func Lacks(t TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatalf("redistest: CI=true, and the test needs "+format, args...)
