@@ -17,60 +17,95 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
+	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// algorithms are all that have a form in memory and one on Redis.
+// algorithms are all that have a form in memory and one on Redis. Capacity and rate of the buckets differ.
+// Half a permit a second fills a bucket of one in two seconds.
 var algorithms = []struct {
 	name    string
 	scripts []string
 	suite   formtest.Suite
 }{
 	{"fixedwindow.Window", []string{"fixedwindow/take.lua"}, formtest.Suite{
-		Worst: 2, Grain: time.Millisecond,
+		Kind: limittest.FixedWindow, Worst: 2, Grain: time.Millisecond,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
 			return formtest.Of(fixedwindow.Window{Rate: rate, Interval: interval})
 		},
 	}},
 	{"slidingwindow.Log", []string{"slidingwindow/log.lua"}, formtest.Suite{
-		Worst: 1,
+		Kind: limittest.SlidingLog, Worst: 1,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
 			return formtest.Of(slidingwindow.Log{Rate: rate, Interval: interval})
 		},
 	}},
 	{"slidingwindow.Counter", []string{"slidingwindow/counter.lua"}, formtest.Suite{
-		Worst: 2,
+		Kind: limittest.FixedWindow, Worst: 2, // that is also how its permits come back
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
 			return formtest.Of(slidingwindow.Counter{Rate: rate, Interval: interval})
 		},
 	}},
-	{"tokenbucket.Bucket", []string{"tokenbucket/take.lua"}, formtest.Suite{
-		Worst: 2,
+	{"slidingwindow.Counter", []string{"slidingwindow/counter.lua"}, formtest.Suite{
+		Kind: limittest.FixedWindow, Worst: 2,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return formtest.Of(tokenbucket.Bucket{Capacity: rate, Rate: float64(rate), Interval: interval})
+			return formtest.Of(slidingwindow.Counter{Rate: rate, Interval: interval, Parts: 1})
+		},
+	}},
+	{"tokenbucket.Bucket", []string{"tokenbucket/take.lua"}, formtest.Suite{
+		Kind: limittest.TokenBucket, Worst: 2,
+		New: func(rate int64, interval time.Duration) formtest.Algorithm {
+			b := tokenbucket.Bucket{Capacity: rate, Rate: float64(rate) / 2, Interval: interval / 2}
+			return formtest.Of(b)
 		},
 	}},
 	{"leakybucket.Meter", []string{"leakybucket/pour.lua"}, formtest.Suite{
-		Worst: 2,
+		Kind: limittest.TokenBucket, Worst: 2,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			return formtest.Of(leakybucket.Meter{Capacity: rate, Rate: rate, Interval: interval})
+			return formtest.Of(leakybucket.Meter{Capacity: rate, Rate: 7 * rate, Interval: 7 * interval})
 		},
 	}},
 	{"leakybucket.Queue", []string{"leakybucket/queue.lua"}, formtest.Suite{
-		Worst: 2,
+		Kind: limittest.Paced, Worst: 2,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
 			return leakybucket.Queue{Rate: rate, Interval: interval, Capacity: rate}
 		},
 	}},
 	{"concurrency.Limit", []string{"concurrency/*.lua", "concurrency/parts/*.lua"}, formtest.Suite{
-		Worst: 1,
+		Kind: limittest.SlidingLog, Worst: 1,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {
 			return concurrency.Limit{Most: rate, Lease: interval}
 		},
 	}},
+}
+
+func TestForms(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			formtest.Run(t, a.suite)
+		})
+	}
+}
+
+// A limiter in memory allocates nothing while it is used.
+func TestMemoryAllocatesNothing(t *testing.T) {
+	ctx := t.Context()
+	for _, a := range algorithms {
+		of := a.suite.New(1000, time.Hour)
+		one, many := redistest.Must(of.InMemory())(t), redistest.Must(of.InMemoryKeyed())(t)
+		for range 2 { // granted, then refused
+			if n := testing.AllocsPerRun(600, func() { _, _ = one.Allow(ctx, 1) }); n > 0 {
+				t.Errorf("%s in memory: %v allocations for each call", a.name, n)
+			}
+			if n := testing.AllocsPerRun(600, func() { _, _ = many.Allow(ctx, "key", 1) }); n > 0 {
+				t.Errorf("%s in memory, with keys: %v allocations for each call", a.name, n)
+			}
+		}
+	}
 }
 
 // Each input is the traffic of one limiter of each algorithm: its limit, and then steps. Memory and Redis

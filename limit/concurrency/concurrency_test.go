@@ -6,41 +6,16 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
-	"github.com/redisson-go/rratelimiter/limit/limittest"
 )
-
-func TestForms(t *testing.T) {
-	formtest.Run(t, formtest.Suite{
-		New: func(most int64, lease time.Duration) formtest.Algorithm {
-			return concurrency.Limit{Most: most, Lease: lease}
-		},
-		Kind: limittest.SlidingLog, Worst: 1,
-	})
-}
-
-// A grant that is returned is that grant, not an older one, whose caller may be dead.
-func TestReturnedGrantsAreTheirOwn(t *testing.T) {
-	formtest.EachForm(t, formtest.Of(concurrency.Limit{Most: 10, Lease: time.Hour}),
-		func(t *testing.T, l limit.Releaser) {
-			b := formtest.Borrow(t, l)
-			b.Take(4, true)
-			time.Sleep(30 * time.Minute)
-			b.Back(5, b.Take(6, true)) // one stays
-			b.Take(6, false)
-			time.Sleep(30 * time.Minute)
-			b.Take(9, true)
-			b.Take(1, false)
-		})
-}
 
 func TestBounds(t *testing.T) {
 	for field, l := range map[string]concurrency.Limit{
@@ -63,58 +38,11 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// pools are the forms of one limit of leases.
-var pools = map[string]func(t *testing.T, l concurrency.Limit) pool{
-	"memory": func(t *testing.T, l concurrency.Limit) pool {
-		return redistest.Must(l.LeasesInMemory())(t)
-	},
-	"memory, keyed": func(t *testing.T, l concurrency.Limit) pool {
-		return ofKey{redistest.Must(l.LeasesInMemoryKeyed())(t), "key"}
-	},
-	"Redis": func(t *testing.T, l concurrency.Limit) pool {
-		return redistest.Must(l.LeasesOnRedis(redistest.MiniClient(t, redistest.Mini(t)), "name"))(t)
-	},
-	"Redis, keyed": func(t *testing.T, l concurrency.Limit) pool {
-		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		return ofKey{redistest.Must(l.LeasesOnRedisKeyed(rdb, "name"))(t), "key"}
-	},
-}
-
 // A pool is a limit of leases.
 type pool interface {
 	limit.Releaser
 	Acquire(ctx context.Context, n int64) (*concurrency.Lease, error)
 	TryAcquire(ctx context.Context, n int64) (*concurrency.Lease, bool, error)
-}
-
-// ofKey is the pool of one key.
-type ofKey struct {
-	leases *concurrency.KeyedLeases
-	key    string
-}
-
-func (o ofKey) Allow(ctx context.Context, n int64) (limit.Result, error) {
-	return o.leases.Allow(ctx, o.key, n)
-}
-
-func (o ofKey) Release(ctx context.Context, n int64) error { return o.leases.Release(ctx, o.key, n) }
-
-func (o ofKey) Acquire(ctx context.Context, n int64) (*concurrency.Lease, error) {
-	return o.leases.Acquire(ctx, o.key, n)
-}
-
-func (o ofKey) TryAcquire(ctx context.Context, n int64) (*concurrency.Lease, bool, error) {
-	return o.leases.TryAcquire(ctx, o.key, n)
-}
-
-// each runs a spec on each pool of a limit, in a bubble.
-func each(t *testing.T, l concurrency.Limit, spec func(t *testing.T, p pool)) {
-	t.Helper()
-	for name, of := range pools {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { spec(t, of(t, l)) })
-		})
-	}
 }
 
 // takes expects TryAcquire to grant n permits, or not.
@@ -133,239 +61,154 @@ func returns(t *testing.T, lease *concurrency.Lease, want error) {
 	formtest.Fails(t, want, lease.Release(t.Context()))
 }
 
-// Most permits are out at most, and a released lease gives its permits back, once.
-func TestReleaseGivesPermitsBackOnce(t *testing.T) {
-	each(t, concurrency.Limit{Most: 5, Lease: time.Minute}, func(t *testing.T, p pool) {
-		one := takes(t, p, 3, true)
-		takes(t, p, 3, false)
-		takes(t, p, 2, true)
-		takes(t, p, 1, false)
-		returns(t, one, nil)
-		returns(t, one, nil)
-		takes(t, p, 3, true)
-		returns(t, one, nil)
-		takes(t, p, 1, false)
-	})
+// leases are the forms of a limit of leases.
+type leases struct{ concurrency.Limit }
+
+func (l leases) InMemory(opts ...limit.Option) (*concurrency.Leases, error) {
+	return l.LeasesInMemory(opts...)
 }
 
-// A lease that has ended gives nothing back, and reports it: other callers have its permits.
-func TestAnEndedLeaseGivesNothingBack(t *testing.T) {
-	each(t, concurrency.Limit{Most: 5, Lease: time.Minute}, func(t *testing.T, p pool) {
-		start := time.Now()
-		old := takes(t, p, 5, true)
-		if ends := old.Expires(); !ends.Equal(start.Add(time.Minute)) {
-			t.Errorf("it expires at %v", ends)
-		}
-		time.Sleep(time.Minute - time.Microsecond)
-		takes(t, p, 1, false)
-		time.Sleep(time.Microsecond)
-		other := takes(t, p, 5, true)
-		formtest.Fails(t, concurrency.ErrExpired, old.Extend(t.Context()))
-		returns(t, old, concurrency.ErrExpired)
-		takes(t, p, 1, false)
-		returns(t, old, nil) // reported once
-		returns(t, other, nil)
-		takes(t, p, 5, true)
-	})
+func (l leases) InMemoryKeyed(opts ...limit.Option) (*concurrency.KeyedLeases, error) {
+	return l.LeasesInMemoryKeyed(opts...)
 }
 
-func TestAnExtendedLeaseLasts(t *testing.T) {
-	each(t, concurrency.Limit{Most: 2, Lease: time.Minute}, func(t *testing.T, p pool) {
-		lease := takes(t, p, 1, true)
-		takes(t, p, 1, true)
-		for range 5 {
-			time.Sleep(59 * time.Second)
-			redistest.NoError(t, lease.Extend(t.Context()))
-			if left := time.Until(lease.Expires()); left != time.Minute {
-				t.Errorf("it ends after %v", left)
-			}
-		}
-		takes(t, p, 2, false)
-		returns(t, takes(t, p, 1, true), nil)
-		returns(t, lease, nil)
-		formtest.Fails(t, concurrency.ErrExpired, lease.Extend(t.Context()))
-		takes(t, p, 2, true)
-	})
+func (l leases) OnRedis(rdb redis.UniversalClient, name string) (*concurrency.Leases, error) {
+	return l.LeasesOnRedis(rdb, name)
 }
 
-// Allow and leases count together, and Release of a limit.Releaser leaves leases alone.
-func TestAllowCountsWithLeases(t *testing.T) {
-	each(t, concurrency.Limit{Most: 5, Lease: time.Minute}, func(t *testing.T, p pool) {
-		lease := takes(t, p, 2, true)
-		formtest.Allow(t, p, 2, true)
-		formtest.Allow(t, p, 2, false)
-		for range 2 {
-			redistest.NoError(t, p.Release(t.Context(), 5))
-		}
-		takes(t, p, 4, false)
-		takes(t, p, 3, true)
-		returns(t, lease, nil)
-		takes(t, p, 2, true)
-	})
+func (l leases) OnRedisKeyed(rdb redis.UniversalClient, name string) (*concurrency.KeyedLeases, error) {
+	return l.LeasesOnRedisKeyed(rdb, name)
 }
 
-// Acquire waits until permits are released, or their leases end.
-func TestAcquireWaitsForPermits(t *testing.T) {
-	each(t, concurrency.Limit{Most: 3, Lease: 3 * time.Second}, func(t *testing.T, p pool) {
-		start := time.Now()
-		lease := takes(t, p, 3, true)
-		time.AfterFunc(time.Second, func() { returns(t, lease, nil) })
-		for _, want := range []time.Duration{time.Second, 4 * time.Second} {
-			redistest.Must(p.Acquire(t.Context(), 2))(t)
-			if d := time.Since(start).Truncate(time.Microsecond); d != want {
-				t.Errorf("served after %v, want %v", d, want)
-			}
-		}
-	})
+// try calls TryAcquire for the arguments of a step.
+func try(s *formtest.Stage, args []string, want bool) error {
+	n := s.Number(args[0])
+	var lease *concurrency.Lease
+	var ok bool
+	var err error
+	if l, lone := s.Limiter.(*concurrency.Leases); lone {
+		lease, ok, err = l.TryAcquire(s.Ctx(), n)
+	} else {
+		lease, ok, err = s.Limiter.(*concurrency.KeyedLeases).TryAcquire(s.Ctx(), s.Key, n)
+	}
+	if s.Things[s.As] = lease; err == nil && (ok != want || ok != (lease != nil)) {
+		err = fmt.Errorf("%v, %v", lease, ok)
+	}
+	return err
 }
 
-// Callers are served in order, also one that wants many permits.
-func TestCallersAreServedInOrder(t *testing.T) {
-	each(t, concurrency.Limit{Most: 3, Lease: time.Minute}, func(t *testing.T, p pool) {
-		one, _ := takes(t, p, 1, true), takes(t, p, 2, true)
-		order := make(chan int, 3)
-		var callers sync.WaitGroup
-		for i, n := range []int64{3, 1, 3} { // no two of them fit at once
-			callers.Go(func() {
-				lease, err := p.Acquire(t.Context(), n)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				order <- i
-				time.Sleep(time.Second)
-				returns(t, lease, nil)
-			})
-			synctest.Wait()
-			if i == 0 {
-				returns(t, one, nil) // a permit, but not for later callers
-			}
+// acquires waits for a lease. With a name, it lets the caller wait, and then work for a while.
+func acquires(s *formtest.Stage, args []string) error {
+	n, key, l := s.Number(args[0]), s.Key, s.Limiter
+	acquire := func(ctx context.Context) (*concurrency.Lease, error) {
+		if l, lone := l.(*concurrency.Leases); lone {
+			return l.Acquire(ctx, n)
 		}
-		takes(t, p, 2, false)
-		takes(t, p, 1, true) // TryAcquire does not stand in line
-		if got := fmt.Sprint(<-order, <-order, <-order); got != "0 1 2" {
-			t.Errorf("served: %s", got)
+		return l.(*concurrency.KeyedLeases).Acquire(ctx, key, n)
+	}
+	if s.As == "" {
+		_, err := acquire(s.Ctx())
+		return err
+	}
+	s.Start(func(ctx context.Context) error {
+		lease, err := acquire(ctx)
+		if err == nil {
+			time.AfterFunc(time.Duration(s.Number(args[1])), func() { returns(s.T, lease, nil) })
 		}
-		callers.Wait()
+		return err
 	})
+	return nil
 }
 
-// The end of a context ends the wait and takes nothing. The next caller is served.
-func TestTheEndOfAContextEndsAcquire(t *testing.T) {
-	each(t, concurrency.Limit{Most: 3, Lease: time.Minute}, func(t *testing.T, p pool) {
-		lease := takes(t, p, 2, true)
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		ended := make(chan error, 2)
-		for range 2 { // the first caller in line, and the second
-			go func() {
-				_, err := p.Acquire(short, 3)
-				ended <- err
-			}()
-		}
-		synctest.Wait()
-		next := make(chan error, 1)
-		go func() {
-			_, err := p.Acquire(t.Context(), 1)
-			next <- err
-		}()
-		for range 2 {
-			formtest.Fails(t, context.DeadlineExceeded, <-ended)
-		}
-		redistest.NoError(t, <-next)
-		returns(t, lease, nil)
-		takes(t, p, 2, true)
-	})
+// of calls a method of the lease of a step.
+func of(call func(l *concurrency.Lease, ctx context.Context) error) formtest.Verb {
+	return func(s *formtest.Stage, args []string) error {
+		return call(s.Things[args[0]].(*concurrency.Lease), s.Ctx())
+	}
 }
 
-// Invalid arguments are errors, and take nothing.
-func TestInvalidArgumentsTakeNothing(t *testing.T) {
-	each(t, concurrency.Limit{Most: 3, Lease: time.Minute}, func(t *testing.T, p pool) {
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		for _, spec := range []struct {
-			ctx  context.Context
-			n    int64
-			want error
-		}{
-			{t.Context(), 0, limit.ErrInvalidArgument},
-			{t.Context(), math.MinInt64, limit.ErrInvalidArgument},
-			{t.Context(), 4, limit.ErrPermitsExceedRate},
-			{t.Context(), math.MaxInt64, limit.ErrPermitsExceedRate},
-			{ended, 1, context.Canceled},
-		} {
-			for range 2 {
-				_, err := p.Acquire(spec.ctx, spec.n)
-				formtest.Fails(t, spec.want, err)
-				_, ok, err := p.TryAcquire(spec.ctx, spec.n)
-				if formtest.Fails(t, spec.want, err); ok {
-					t.Errorf("TryAcquire(%d) grants", spec.n)
-				}
-			}
-		}
-		lease := takes(t, p, 3, true)
-		formtest.Fails(t, context.Canceled, lease.Release(ended))
-		formtest.Fails(t, context.Canceled, lease.Extend(ended))
-		takes(t, p, 1, false)
-	})
+// lasts expects when the lease of a step ends.
+func lasts(s *formtest.Stage, args []string) error {
+	left := s.Things[args[0]].(*concurrency.Lease).Expires().Sub(s.Now())
+	if !s.Is(int64(left), args[1]) {
+		return fmt.Errorf("it ends after %v", left)
+	}
+	return nil
 }
 
-// Each key has its own limit, and an empty key is an error.
-func TestEachKeyHasALimit(t *testing.T) {
-	leases := redistest.Must(concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemoryKeyed())(t)
-	takes(t, ofKey{leases, "one"}, 1, true)
-	takes(t, ofKey{leases, "other"}, 1, true)
-	takes(t, ofKey{leases, "one"}, 1, false)
-	_, err := leases.Acquire(t.Context(), "", 1)
+// tell tells promises of leases of a minute.
+func tell(t *testing.T, most int64, promises map[string]string) {
+	t.Helper()
+	formtest.Play{
+		Algorithms: map[string]formtest.Algorithm{
+			"": formtest.Of(leases{concurrency.Limit{Most: most, Lease: time.Minute}}),
+		},
+		Verbs: map[string]formtest.Verb{
+			"lease":   func(s *formtest.Stage, args []string) error { return try(s, args, true) },
+			"none":    func(s *formtest.Stage, args []string) error { return try(s, args, false) },
+			"acquire": acquires, "lasts": lasts,
+			"extend": of((*concurrency.Lease).Extend), "end": of((*concurrency.Lease).Release),
+		},
+		Errors: map[string]error{"expired": concurrency.ErrExpired},
+	}.Tell(t, promises)
+}
+
+// The steps name some leases: "lease 3 as a; end a".
+func TestLeases(t *testing.T) {
+	invalid := ""
+	for what, n := range map[string][]int64{"invalid": {0, math.MinInt64}, "exceeds": {6, math.MaxInt64}} {
+		for _, n := range n {
+			invalid += fmt.Sprintf("2x acquire %[1]d %[2]s; 2x lease %[1]d %[2]s; ", n, what)
+		}
+	}
+	tell(t, 5, map[string]string{
+		"a released lease gives its permits back, once": "" +
+			"lease 3 as a; none 3; lease 2; none 1; 2x end a; lease 3; end a; none 1",
+		"a lease that has ended gives nothing back, and reports it once": "" +
+			"lease 5 as old; lasts old 1m; sleep 59999999us; none 1; sleep 1us; lease 5 as other; " +
+			"extend old expired; end old expired; none 1; end old; end other; lease 5",
+		"an extended lease lasts": "lease 4 as a; lease 1; " +
+			strings.Repeat("sleep 59s; extend a; lasts a 1m; ", 5) +
+			"none 2; lease 1 as b; end b; end a; extend a expired; lease 5",
+		"Allow counts with leases, and Release leaves leases alone": "" +
+			"lease 2 as a; take 2; refuse 2; 2x release 5; none 4; lease 3; end a; lease 2",
+		"a look takes nothing": "lease 2; 2x see some left 3; take 3; see none",
+		"invalid arguments take nothing": invalid +
+			"acquire 1 ended; lease 1 ended; lease 5 as a; end a ended; extend a ended; none 1",
+		"Acquire waits until permits are released, or their leases end": "" +
+			"lease 3 as a; acquire 3 1h as b; sleep 1s; end a; acquire 3; at 61s..61001ms; seen b 1s",
+		"callers are served in order, also one that wants many, and TryAcquire stands in no line": "" +
+			"lease 2 as a; lease 3 as b; acquire 5 1s as 1; end a; acquire 1 1s as 2; acquire 5 1s as 3; " +
+			"none 3; lease 2; seen 1 1m0s, 2 1m1s, 3 1m2s",
+		"the end of a context ends the wait, and the next caller is served": "" +
+			"lease 4 as a; acquire 5 1s as 1; acquire 5 1s as 2; acquire 1 1h as 3; sleep 1s; leave 2; " +
+			"leave 1; " +
+			"seen 2 1s left, 1 1s left, 3 1s; end a; lease 4",
+		"each key has its own limit": "one: lease 5; other: lease 5; one: none 1",
+		"leases go by the clock of the option, set back for a lease at most": "" +
+			"lease 5 as a; clock -1h; none 1; clock 1m; lease 5; end a expired",
+	})
+	formtest.Tell(t, formtest.Of(concurrency.Limit{Most: 10, Lease: time.Hour}), map[string]string{
+		"a grant that is returned is that grant, not an older one, whose caller may be dead": "" +
+			"take 4; sleep 30m; take 6 as a; back 5 a; refuse 6; sleep 30m; take 9; refuse 1",
+	})
+	k := redistest.Must(concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemoryKeyed())(t)
+	_, err := k.Acquire(t.Context(), "", 1)
 	formtest.Fails(t, limit.ErrInvalidArgument, err)
-	_, _, err = leases.TryAcquire(t.Context(), "", 1)
+	_, _, err = k.TryAcquire(t.Context(), "", 1)
 	formtest.Fails(t, limit.ErrInvalidArgument, err)
 }
 
 // A lease that was dropped with the state of its key has ended, and does not change the next state.
 func TestALeaseOfADroppedKeyHasEnded(t *testing.T) {
-	for what, call := range map[string]func(*concurrency.Lease, context.Context) error{
-		"Release": (*concurrency.Lease).Release, "Extend": (*concurrency.Lease).Extend,
-	} {
-		for _, others := range []int64{0, 1, 2} {
-			t.Run(fmt.Sprint(what, " beside ", others), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l := concurrency.Limit{Most: 2, Lease: time.Minute}
-					leases := redistest.Must(l.LeasesInMemoryKeyed())(t)
-					p, other := ofKey{leases, "key"}, ofKey{leases, "other"}
-					old := takes(t, p, 2, true)
-					for range 4 {
-						time.Sleep(50 * time.Second)
-						takes(t, other, 1, true)
-						time.Sleep(time.Minute)
-					}
-					for range others {
-						takes(t, p, 1, true)
-					}
-					formtest.Fails(t, concurrency.ErrExpired, call(old, t.Context()))
-					if others < 2 {
-						takes(t, p, 2-others, true)
-					}
-					takes(t, p, 1, false)
-					time.Sleep(time.Minute)
-					takes(t, p, 2, true)
-				})
+	for _, call := range []string{"end", "extend"} {
+		for beside := range 3 {
+			next := fmt.Sprintf("key: lease %d; ", 2-beside)
+			tell(t, 2, map[string]string{fmt.Sprint(call, " beside ", beside): "key: lease 2 as old; " +
+				strings.Repeat("sleep 50s; other: lease 1; sleep 1m; ", 4) +
+				strings.Repeat("key: lease 1; ", beside) + "key: " + call + " old expired; " +
+				strings.Repeat(next, (2-beside+1)/2) + "key: none 1; sleep 1m; key: lease 2",
 			})
 		}
 	}
-}
-
-func TestLeasesGoByTheClockOfTheOption(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	clock := limit.WithClock(func() time.Time { return now })
-	leases := redistest.Must(concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemory(clock))(t)
-	lease := takes(t, leases, 1, true)
-	if ends := lease.Expires(); !ends.Equal(now.Add(time.Minute)) {
-		t.Errorf("it expires at %v", ends)
-	}
-	now = now.Add(-time.Hour) // set back: no permit comes for a lease at most
-	takes(t, leases, 1, false)
-	now = now.Add(time.Minute)
-	takes(t, leases, 1, true)
-	returns(t, lease, concurrency.ErrExpired)
 }

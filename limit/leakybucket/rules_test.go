@@ -60,17 +60,20 @@ func TestAStoppedProcessResumesAtItsPace(t *testing.T) {
 func TestATurnReturnedLateIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := Queue{Rate: 10, Interval: time.Second, Capacity: 5}
-		b := formtest.Borrow(t, redistest.Must(form.OnRedis(q.waits, formtest.NewMini(t).Client, "name"))(t))
-		b.Take(1, true)
-		late := b.Take(1, true)
+		l := redistest.Must(form.OnRedis(q.waits, formtest.NewMini(t).Client, "name"))(t)
+		turn := func(want int64) form.Decision {
+			_, d, err := l.Lend(t.Context(), "", 1)
+			if err != nil || d.Retry != want {
+				t.Errorf("%+v, %v; want a turn after %d µs", d, err, want)
+			}
+			return d
+		}
+		turn(0)
+		late := turn(100_000)
 		time.Sleep(250 * time.Millisecond)
-		if d := b.Take(1, true); d.Retry != 0 {
-			t.Errorf("the line is empty, and a turn is %+v", d)
-		}
-		b.Back(1, late)
+		turn(0) // the line is empty
+		redistest.NoError(t, l.Return(t.Context(), "", 1, late))
 		time.Sleep(50 * time.Millisecond)
-		if d := b.Take(1, true); d.Retry != 50_000 {
-			t.Errorf("50 ms after a turn: %+v", d)
-		}
+		turn(50_000)
 	})
 }

@@ -1,22 +1,50 @@
 package slidingwindow_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
 
-// on returns a limiter on Redis.
-func on(t *testing.T, rdb redis.UniversalClient, a formtest.Algorithm) limit.Releaser {
-	t.Helper()
-	return redistest.Must(a.OnRedis(rdb, "name"))(t)
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+func TestFormsOfManyPartsDecideAlike(t *testing.T) {
+	for _, parts := range []int{3, 100} {
+		formtest.Alike(t, formtest.Suite{New: counterOf(parts), Worst: 2})
+	}
+}
+
+// A maker returns an algorithm.
+type maker = func(rate int64, interval time.Duration) formtest.Algorithm
+
+func log(rate int64, interval time.Duration) formtest.Algorithm {
+	return formtest.Of(slidingwindow.Log{Rate: rate, Interval: interval})
+}
+
+func counterOf(parts int) maker {
+	return func(rate int64, interval time.Duration) formtest.Algorithm {
+		return formtest.Of(slidingwindow.Counter{Rate: rate, Interval: interval, Parts: parts})
+	}
+}
+
+func TestBounds(t *testing.T) {
+	formtest.Refuses(t, map[string]slidingwindow.Log{
+		"Rate is 0":              {Interval: time.Second},
+		"Interval is 0s":         {Rate: 1},
+		"Interval is 87840h0m1s": {Rate: 1, Interval: 3660*24*time.Hour + time.Second},
+	})
+	formtest.Refuses(t, map[string]slidingwindow.Counter{
+		"Rate is -1":              {Rate: -1, Interval: time.Second},
+		"Rate is 1099511627777":   {Rate: 1<<40 + 1, Interval: time.Second},
+		"Interval is 999.999µs":   {Rate: 1, Interval: time.Millisecond - 1},
+		"Parts is -1, must be 0 ": {Rate: 1, Interval: time.Second, Parts: -1},
+		"Parts is 101, must be 0": {Rate: 1, Interval: time.Second, Parts: 101},
+	})
 }
 
 // each runs a test for a Log and for Counters.
@@ -29,111 +57,68 @@ func each(t *testing.T, test func(t *testing.T, of maker)) {
 	}
 }
 
-// A limiter with changed numbers keeps the permits that were taken before.
-func TestAChangeOfNumbersKeepsWhatWasTaken(t *testing.T) {
+// A Return that comes late, or finds its grant among many, gives back its own grant, and once.
+func TestReturn(t *testing.T) {
+	late := map[string]string{"permits taken since count for their own time": "" +
+		"take 4 as a; sleep 500ms; take 5; back 4 a; sleep 100ms; refuse 6; take 5; sleep 450ms; refuse 1; " +
+		"sleep 400ms; refuse 1; sleep 145ms; take 4; refuse 2; back 4 a; refuse 2",
+	}
+	formtest.Tell(t, log(10, time.Second), late)
+	formtest.Tell(t, counterOf(0)(10, time.Second), late)
+	many := formtest.Each(600, "take 1 as #; sleep 1ms; ") + "take 2 as 600"
+	for _, tt := range []struct{ which, left int }{
+		{0, 399}, {0, 399}, {2, 400}, {300, 401}, {400, 402}, {599, 403}, {600, 404},
+	} {
+		many += fmt.Sprintf("; back 1 %d; refuse 1000 left %d; "+
+			"redis PTTL KEY = 3540000..3600001", tt.which, tt.left)
+	}
+	formtest.Tell(t, log(1000, time.Hour), map[string]string{
+		"among many records":                 many,
+		"the key of a single record expires": "take 4 as a; back 1 a; redis PTTL KEY = 1..3600001",
+	})
+}
+
+// A limiter with other numbers keeps the permits that were taken before. Limiters with other numbers share a
+// name, as during a deploy: permits of the longer interval stay taken, whichever limiter calls meanwhile.
+func TestOtherNumbersKeepWhatWasTaken(t *testing.T) {
 	each(t, func(t *testing.T, of maker) {
 		for _, to := range []struct {
 			rate     int64
 			interval time.Duration
 		}{
-			{20, time.Minute},
-			{20, time.Hour},
-			{5000, time.Minute},
-			{20, 17 * time.Second},
-			{20, time.Second},
+			{20, time.Minute}, {20, time.Hour}, {5000, time.Minute}, {20, 17 * time.Second}, {20, time.Second},
 		} {
-			synctest.Test(t, func(t *testing.T) {
-				rdb := redistest.MiniClient(t, redistest.Mini(t))
-				formtest.Allow(t, on(t, rdb, of(10, time.Minute)), 10, true)
-				now := on(t, rdb, of(to.rate, to.interval))
-				r := formtest.Allow(t, now, to.rate-9, false)
-				if r.Remaining != to.rate-10 || r.RetryAfter <= 0 ||
-					r.ResetAfter > 2*max(to.interval, time.Minute) {
-					t.Errorf("now %d in %v: %+v", to.rate, to.interval, r)
-				}
-				time.Sleep(r.RetryAfter - time.Microsecond)
-				formtest.Allow(t, now, to.rate-9, false)
-				time.Sleep(time.Microsecond)
-				formtest.Allow(t, now, to.rate-9, true)
-				time.Sleep(2 * max(to.interval, time.Minute))
-				formtest.Allow(t, now, to.rate, true)
-			})
+			both := map[string]formtest.Algorithm{"old": of(10, time.Minute), "now": of(to.rate, to.interval)}
+			reset := 2 * max(to.interval, time.Minute)
+			formtest.Play{Algorithms: both}.Tell(t, map[string]string{fmt.Sprint(to): fmt.Sprintf(""+
+				"old: take 10; now: refuse %[1]d left %[2]d reset 0s..%[3]v; sleep retry-1us; "+
+				"now: refuse %[1]d; "+
+				"sleep 1us; now: take %[1]d; sleep %[3]v; "+
+				"now: take %[4]d", to.rate-9, to.rate-10, reset, to.rate)})
 		}
-		synctest.Test(t, func(t *testing.T) { // fewer permits than are out
-			rdb := redistest.MiniClient(t, redistest.Mini(t))
-			formtest.Allow(t, on(t, rdb, of(10, time.Minute)), 10, true)
-			now := on(t, rdb, of(4, time.Minute))
-			if r := formtest.Allow(t, now, 4, false); r.Remaining != 0 {
-				t.Errorf("4 instead of 10: %+v", r)
-			}
-			redistest.NoError(t, now.Release(t.Context(), 3))
-			formtest.Allow(t, now, 1, false) // 7 are out
+		formtest.Play{Algorithms: map[string]formtest.Algorithm{
+			"ten": of(10, time.Minute), "four": of(4, time.Minute), "hour": of(40, time.Hour),
+			"second": of(40, time.Second),
+		}}.Tell(t, map[string]string{
+			"fewer permits than are out": "" +
+				"ten: take 10; four: refuse 4 left 0; four: release 3; four: refuse 1",
+			"the longer interval holds": "" +
+				strings.Repeat("50x hour: try 1; second: try 1; sleep 30s; ", 15) + "hour: granted 1..40; " +
+				"sleep 2h; second: take 40; sleep 2s; second: take 40",
 		})
 	})
-}
-
-// poll takes permits of limiters in turn, at a pace, and returns how many were granted.
-func poll(t *testing.T, pace, lasts time.Duration, all ...limit.Limiter) (granted int64) {
-	t.Helper()
-	for end := time.Now().Add(lasts); time.Now().Before(end); {
-		for _, l := range all {
-			r := redistest.Must(l.Allow(t.Context(), 1))(t)
-			if r.Allowed {
-				granted++
-			}
-			time.Sleep(pace)
-		}
-	}
-	return granted
-}
-
-// Counters with other parts may share a name, as during a deploy: permits come back however often one
-// kind of parts is converted to the other, and an hour later a change costs less than a part of both.
-func TestCountersWithOtherPartsShareALimit(t *testing.T) {
-	for _, parts := range []int{1, 3, 7, 100} {
-		synctest.Test(t, func(t *testing.T) {
-			rdb := redistest.MiniClient(t, redistest.Mini(t))
-			one := on(t, rdb, formtest.Of(slidingwindow.Counter{Rate: 10, Interval: time.Second}))
-			other := on(t, rdb, counterOf(parts)(10, time.Second))
-			if n := poll(t, 10*time.Millisecond, 4*time.Second, one, other); n < 20 || n > 50 {
-				t.Errorf("10 and %d parts: %d permits in 4 s, want about 40", parts, n)
-			}
-			time.Sleep(time.Hour)
-			for range 10 {
-				formtest.Allow(t, one, 1, true)
-				time.Sleep(100 * time.Millisecond)
-			}
-			if r := formtest.Allow(t, other, 10, false); parts > 1 && r.Remaining > 2 {
-				t.Errorf("%d parts: %+v", parts, r)
-			}
-			time.Sleep(2 * time.Second)
-			formtest.Allow(t, other, 10, true)
+	// Counters with other parts: permits come back however often one kind of parts is converted to the other,
+	// and an hour later a change costs less than a part of both.
+	for parts, left := range map[int]string{1: "0..9", 3: "0..2", 7: "0..2", 100: "0..2"} {
+		formtest.Play{Algorithms: map[string]formtest.Algorithm{
+			"one": counterOf(0)(10, time.Second), "other": counterOf(parts)(10, time.Second),
+		}}.Tell(t, map[string]string{fmt.Sprint("10 and parts ", parts): "" +
+			strings.Repeat("one: try 1; sleep 10ms; other: try 1; sleep 10ms; ", 200) +
+			"one: granted 0..50; other: granted 0..50; sleep 1h; " +
+			strings.Repeat("one: take 1; sleep 100ms; ", 10) +
+			"other: refuse 10 left " + left + "; sleep 2s; other: take 10",
 		})
 	}
-}
-
-// Limiters with other intervals may share a name, as during a deploy: permits of the longer interval stay
-// taken, whichever limiter calls meanwhile. Each keeps its own bound.
-func TestTheLongerIntervalHolds(t *testing.T) {
-	each(t, func(t *testing.T, of maker) {
-		synctest.Test(t, func(t *testing.T) {
-			rdb := redistest.MiniClient(t, redistest.Mini(t))
-			hour, second := on(t, rdb, of(40, time.Hour)), on(t, rdb, of(40, time.Second))
-			long, short := int64(0), int64(0)
-			for range 15 {
-				long += poll(t, time.Millisecond, 50*time.Millisecond, hour)
-				short += poll(t, time.Millisecond, time.Millisecond, second)
-				time.Sleep(30 * time.Second)
-			}
-			if long > 40 {
-				t.Errorf("a limit of 40 in an hour grants %d", long)
-			}
-			time.Sleep(2 * time.Hour) // then each is alone
-			formtest.Allow(t, second, 40, true)
-			time.Sleep(2 * time.Second)
-			formtest.Allow(t, second, 40, true)
-		})
-	})
 }
 
 // After the clock of Redis is set back, permits come back within an interval, and not before their time.
@@ -154,89 +139,34 @@ func TestTheClockOfRedisIsSetBack(t *testing.T) {
 }
 
 // Unreadable data count as a rate that was just taken, so that the bound holds, and go when that rate has
-// come back.
-func TestUnreadableDataCountsAsARate(t *testing.T) {
+// come back. A clock that is set back to the very time of a record leaves one record.
+func TestForeignData(t *testing.T) {
 	each(t, func(t *testing.T, of maker) {
-		synctest.Test(t, func(t *testing.T) {
-			m := redistest.Mini(t)
-			rdb := redistest.MiniClient(t, m)
-			l := on(t, rdb, of(10, time.Minute))
-			formtest.Allow(t, l, 1, true)
-			key := m.Keys()[0]
-			if rdb.Type(t.Context(), key).Val() == "zset" {
-				rdb.ZAdd(t.Context(), key, redis.Z{Score: 1e300, Member: "x"})
-			} else {
-				rdb.Set(t.Context(), key, "x", 0)
-			}
-			r := formtest.Allow(t, l, 1, false)
-			time.Sleep(r.ResetAfter)
-			formtest.Allow(t, l, 10, true)
+		spoil := "SET KEY x"
+		if strings.HasSuffix(t.Name(), "/Log") {
+			spoil = "ZADD KEY 1e300 x"
+		}
+		formtest.Tell(t, of(10, time.Minute), map[string]string{
+			"unreadable": "take 1; redis " + spoil + "; refuse 1; sleep reset; take 10",
 		})
+	})
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() // when a bubble begins
+	formtest.Tell(t, log(12, time.Minute), map[string]string{
+		"the time of a record": "take 9; clock 1s; take 3; clock -1s; 2x refuse 1 left 0 retry 1m",
+	})
+	formtest.Tell(t, log(10, time.Minute), map[string]string{
+		"sums start over before floats would lose permits": fmt.Sprintf(""+
+			"redis ZADD {name}:slidinglog %d 281474976710653:3; sleep 1s; take 2 left 5; sleep 1s; "+
+			"take 2 left 3; "+
+			"sleep 1s; take 2 left 1; refuse 5 retry 58s; release 3; take 4; refuse 1", now),
 	})
 }
 
 // A Log of more than 1,000 grants has at most 1,001 records: then permits come back up to a thousandth of
 // the interval late.
 func TestALogHasABoundedNumberOfRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
-		l := on(t, rdb, formtest.Of(slidingwindow.Log{Rate: 1250, Interval: time.Second}))
-		first := time.Now()
-		for range 1250 {
-			formtest.Allow(t, l, 1, true)
-			time.Sleep(600 * time.Microsecond)
-		}
-		if n := rdb.ZCard(t.Context(), m.Keys()[0]).Val(); n > 1001 {
-			t.Errorf("%d records", n)
-		}
-		wait := formtest.Allow(t, l, 1250, false)
-		if late := time.Until(first.Add(1249*600*time.Microsecond + time.Second)); wait.ResetAfter != late {
-			t.Errorf("all are back after %v, want %v", wait.ResetAfter, late)
-		}
-		next := time.Now().Add(formtest.Allow(t, l, 1, false).RetryAfter)
-		if late := next.Sub(first.Add(time.Second)); late < 0 || late > time.Millisecond {
-			t.Errorf("the first permit came back %v late", late)
-		}
-	})
-}
-
-// A clock that is set back to the very time of a record leaves one record.
-func TestAClockSetBackToTheTimeOfARecord(t *testing.T) {
-	m := redistest.Mini(t)
-	l := on(t, redistest.MiniClient(t, m), formtest.Of(slidingwindow.Log{Rate: 12, Interval: time.Minute}))
-	start := time.Unix(1_999_999_999, 0)
-	m.SetTime(start)
-	formtest.Allow(t, l, 9, true)
-	m.SetTime(start.Add(time.Second))
-	formtest.Allow(t, l, 3, true)
-	m.SetTime(start)
-	for range 2 {
-		if r := formtest.Allow(t, l, 1, false); r.Remaining > 0 || r.RetryAfter != time.Minute {
-			t.Errorf("%+v", r)
-		}
-	}
-}
-
-// The sums of a Log start over before floats would lose permits.
-func TestSumsStartOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
-		l := on(t, rdb, formtest.Of(slidingwindow.Log{Rate: 10, Interval: time.Minute}))
-		now := float64(time.Now().UnixMicro())
-		rdb.ZAdd(t.Context(), "{name}:slidinglog", redis.Z{Score: now, Member: "281474976710653:3"})
-		for left := range int64(3) {
-			time.Sleep(time.Second)
-			if r := formtest.Allow(t, l, 2, true); r.Remaining != 5-2*left {
-				t.Errorf("%+v, want %d left", r, 5-2*left)
-			}
-		}
-		if r := formtest.Allow(t, l, 5, false); r.RetryAfter != 58*time.Second {
-			t.Errorf("%+v", r)
-		}
-		redistest.NoError(t, l.Release(t.Context(), 3))
-		formtest.Allow(t, l, 4, true)
-		formtest.Allow(t, l, 1, false)
+	formtest.Tell(t, log(1250, time.Second), map[string]string{"1,250 grants": "" +
+		strings.Repeat("take 1; sleep 600us; ", 1250) + "redis ZCARD KEY = 1..1001; " +
+		"refuse 1250 reset 999400us; refuse 1 retry 250ms..251ms",
 	})
 }

@@ -7,23 +7,10 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit/limittest"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
-
-// Capacity and rate differ, and the rate may be a fraction: half a permit a second fills a bucket of one in
-// two seconds.
-func TestBucketForms(t *testing.T) {
-	formtest.Run(t, formtest.Suite{
-		New: func(rate int64, interval time.Duration) formtest.Algorithm {
-			b := tokenbucket.Bucket{Capacity: rate, Rate: float64(rate) / 2, Interval: interval / 2}
-			return formtest.Of(b)
-		},
-		Kind: limittest.TokenBucket, Worst: 2,
-	})
-}
 
 func TestBucketBounds(t *testing.T) {
 	formtest.Refuses(t, map[string]tokenbucket.Bucket{
@@ -43,38 +30,12 @@ func TestBucketBounds(t *testing.T) {
 
 // Limit is the capacity, and Interval the time in which the bucket fills.
 func TestResultsHaveTheNumbersOfTheBucket(t *testing.T) {
-	for _, tt := range []struct {
-		b    tokenbucket.Bucket
-		want time.Duration
-	}{
-		{tokenbucket.Bucket{Capacity: 100, Rate: 10, Interval: time.Second}, 10 * time.Second},
-		{tokenbucket.Bucket{Capacity: 1, Rate: 0.5, Interval: time.Second}, 2 * time.Second},
-		{tokenbucket.Bucket{Capacity: 1, Rate: 3, Interval: time.Second}, 333334 * time.Microsecond},
-		{tokenbucket.Bucket{Capacity: 1, Rate: 1e9, Interval: time.Second}, time.Microsecond},
+	for numbers, b := range map[string]tokenbucket.Bucket{
+		"limit 100 interval 10s left 99":   {100, 10, time.Second},
+		"limit 1 interval 2s left 0":       {1, 0.5, time.Second},
+		"limit 1 interval 333334us left 0": {1, 3, time.Second},
+		"limit 1 interval 1us left 0":      {1, 1e9, time.Second},
 	} {
-		l := redistest.Must(tt.b.InMemory())(t)
-		r, err := l.Allow(t.Context(), 1)
-		if err != nil || r.Limit != tt.b.Capacity || r.Interval != tt.want || r.Remaining != tt.b.Capacity-1 {
-			t.Errorf("%+v: %+v %v, want Interval %v", tt.b, r, err, tt.want)
-		}
+		formtest.Tell(t, formtest.Of(b), map[string]string{numbers: "take 1 " + numbers})
 	}
-}
-
-// Return leaves out the tokens that have come since.
-func TestReturnLeavesOutTokensThatCame(t *testing.T) {
-	formtest.ReturnsInPart(t, formtest.Of(tokenbucket.Bucket{Capacity: 10, Rate: 10, Interval: time.Hour}))
-}
-
-func TestBucketHasNoDriftInThirtyDays(t *testing.T) {
-	formtest.HasNoDrift(t, func(capacity, permits int64, in time.Duration) formtest.Algorithm {
-		return formtest.Of(tokenbucket.Bucket{capacity, float64(permits) / in.Seconds(), time.Second})
-	})
-}
-
-func TestBucketBearsAClock(t *testing.T) {
-	formtest.BearsAClock(t, formtest.Of(tokenbucket.Bucket{3, 10, time.Second}), 4, 100*time.Millisecond, 3)
-}
-
-func TestBucketBearsForeignNumbers(t *testing.T) {
-	formtest.BearsNumbers(t, formtest.Of(tokenbucket.Bucket{10, 10, time.Hour}), "{name}:tokenbucket", "")
 }

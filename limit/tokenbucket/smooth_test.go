@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
@@ -48,212 +46,121 @@ func smooth(t *testing.T, s tokenbucket.Smooth) *tokenbucket.SmoothLimiter {
 	return redistest.Must(s.InMemory())(t)
 }
 
-// acquired expects how long consecutive callers wait.
-func acquired(t *testing.T, l *tokenbucket.SmoothLimiter, n int64, want ...time.Duration) {
+// A local is a Smooth as an algorithm that has forms in memory only.
+type local struct {
+	tokenbucket.Smooth
+	formtest.Algorithm
+}
+
+type lone struct{ *tokenbucket.SmoothLimiter }
+
+func (lone) Release(context.Context, int64) error { return nil }
+
+type keyed struct{ *tokenbucket.SmoothKeyed }
+
+func (keyed) Release(context.Context, string, int64) error { return nil }
+
+func (l local) InMemory(opts ...limit.Option) (limit.Releaser, error) {
+	one, err := l.Smooth.InMemory(opts...)
+	return lone{one}, err
+}
+
+func (l local) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
+	many, err := l.Smooth.InMemoryKeyed(opts...)
+	return keyed{many}, err
+}
+
+// acquire calls Acquire of any form.
+func acquire(ctx context.Context, l any, key string, n int64) (time.Duration, error) {
+	if l, ok := l.(lone); ok {
+		return l.Acquire(ctx, n)
+	}
+	return l.(keyed).Acquire(ctx, key, n)
+}
+
+// within calls TryAcquire of any form, which waits up to a time, and expects its result.
+func within(s *formtest.Stage, args []string, want bool) (err error) {
+	var ok bool
+	n, timeout := s.Number(args[0]), time.Duration(s.Number(args[1]))
+	if l, isLone := s.Limiter.(lone); isLone {
+		ok, err = l.TryAcquire(s.Ctx(), n, timeout)
+	} else {
+		ok, err = s.Limiter.(keyed).TryAcquire(s.Ctx(), s.Key, n, timeout)
+	}
+	if err == nil && ok != want {
+		err = errors.New("TryAcquire is wrong")
+	}
+	return err
+}
+
+// tell tells promises of a Smooth. "acquire 10 1s" waits for a second, "wait 1 as a" starts a caller.
+func tell(t *testing.T, s tokenbucket.Smooth, promises map[string]string) {
 	t.Helper()
-	for i, want := range want {
-		waited, err := l.Acquire(t.Context(), n)
-		if err != nil || waited.Round(10*time.Microsecond) != want {
-			t.Errorf("caller %d: Acquire(%d) waited %v, want %v; %v", i, n, waited, want, err)
-		}
-	}
-}
-
-// The next caller pays, whatever it asks for.
-func TestTheNextCallerPays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := smooth(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second})
-		acquired(t, l, 10, 0, time.Second)
-		acquired(t, l, 1, time.Second, 100*time.Millisecond, 100*time.Millisecond)
-		for range 2 { // a look takes nothing
-			if r := redistest.Must(l.Peek(t.Context()))(t); r.RetryAfter != 100*time.Millisecond {
-				t.Errorf("Peek: %+v, want a permit after 100 ms", r)
-			}
-		}
-		time.Sleep(100 * time.Millisecond)
-		acquired(t, l, 1, 0)
-	})
-}
-
-// The unused permits of a second are saved, and cost nothing.
-func TestASecondOfPermitsIsSaved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := smooth(t, tokenbucket.Smooth{Rate: 5, Interval: time.Second})
-		time.Sleep(time.Minute)
-		acquired(t, l, 5, 0, 0, time.Second)
-	})
-}
-
-// A limiter that was idle is cold: permits take three times as long at first, and less while it warms up.
-func TestAColdSmoothWarmsUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const ms = time.Millisecond
-		l := smooth(t, tokenbucket.Smooth{Rate: 2, Interval: time.Second, WarmUp: 4 * time.Second})
-		for range 2 {
-			acquired(t, l, 1, 0, 1375*ms, 1125*ms, 875*ms, 625*ms, 500*ms, 500*ms, 500*ms, 500*ms)
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
-// TryAcquire returns at once if the wait exceeds its timeout, and takes nothing.
-func TestTryAcquireReturnsAtOnceIfTheWaitIsTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := smooth(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second})
-		start := time.Now()
-		for i, tt := range []struct {
-			n       int64
-			timeout time.Duration
-			want    bool
-			at      time.Duration
-		}{
-			{5, 0, true, 0}, {1, 0, false, 0}, {1, -time.Second, false, 0},
-			{1, 499 * time.Millisecond, false, 0},
-			{1, 500 * time.Millisecond, true, 500 * time.Millisecond},
-			{1, time.Hour, true, 600 * time.Millisecond},
-		} {
-			ok, err := l.TryAcquire(t.Context(), tt.n, tt.timeout)
-			if err != nil || ok != tt.want || time.Since(start) != tt.at {
-				t.Errorf("%d: %v %v after %v; want %+v", i, ok, err, time.Since(start), tt)
-			}
-		}
-	})
-}
-
-// The last caller takes nothing if its context ends. The time of an earlier caller passes unused.
-func TestTheEndOfAContextGivesTheLastTurnBack(t *testing.T) {
-	for behind, want := range map[int]time.Duration{0: 100 * time.Millisecond, 1: 300 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			l := smooth(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second})
-			acquired(t, l, 1, 0)
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			var all sync.WaitGroup
-			all.Go(func() {
-				waited, err := l.Acquire(ctx, 1)
-				if !errors.Is(err, context.DeadlineExceeded) || waited != 50*time.Millisecond {
-					t.Errorf("Acquire: %v %v", waited, err)
+	formtest.Play{
+		Algorithms: map[string]formtest.Algorithm{"": local{Smooth: s}}, Forms: formtest.InMemory,
+		Verbs: map[string]formtest.Verb{
+			"acquire": func(s *formtest.Stage, args []string) error {
+				waited, err := acquire(s.Ctx(), s.Limiter, s.Key, s.Number(args[0]))
+				if waited = waited.Round(10 * time.Microsecond); err == nil && !s.Is(int64(waited), args[1]) {
+					err = fmt.Errorf("waited %v", waited)
 				}
-			})
-			synctest.Wait()
-			start := time.Now()
-			for range behind {
-				all.Go(func() { acquired(t, l, 1, 200*time.Millisecond) })
-			}
-			all.Wait()
-			acquired(t, l, 1, want-time.Since(start))
-		})
-	}
+				return err
+			},
+			"wait": func(s *formtest.Stage, args []string) error {
+				l, key, n := s.Limiter, s.Key, s.Number(args[0])
+				s.Start(func(ctx context.Context) error {
+					_, err := acquire(ctx, l, key, n)
+					return err
+				})
+				return nil
+			},
+			"within": func(s *formtest.Stage, args []string) error { return within(s, args, true) },
+			"beyond": func(s *formtest.Stage, args []string) error { return within(s, args, false) },
+		},
+	}.Tell(t, promises)
 }
 
-// Each key has its own limiter, which is kept while callers wait for it.
-func TestAKeyWithWaitingCallersIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := redistest.Must(tokenbucket.Smooth{Rate: 1, Interval: time.Second}.InMemoryKeyed())(t)
-		start := time.Now()
-		var mu sync.Mutex
-		var seen []int
-		var all sync.WaitGroup
-		for range 60 {
-			all.Go(func() {
-				if _, err := l.Acquire(t.Context(), "busy", 1); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				seen = append(seen, int(time.Since(start).Seconds()))
-			})
-		}
-		for range 59 { // the cache drops idle keys again and again
-			time.Sleep(time.Second)
-			synctest.Wait()
-			if ok, err := l.TryAcquire(t.Context(), "other", 1, 0); !ok || err != nil {
-				t.Errorf("the other key: %v %v", ok, err)
-			}
-			formtest.Allow(t, limit.Of(l, "busy"), 1, false)
-		}
-		all.Wait()
-		for i, at := range seen {
-			if at != i {
-				t.Fatalf("%v", seen)
-			}
-		}
+func TestSmooth(t *testing.T) {
+	tell(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second}, map[string]string{
+		"the next caller pays, whatever it asks for, and a look takes nothing": "" +
+			"acquire 10 0; acquire 10 1s; acquire 1 1s; 2x acquire 1 100ms; 2x see none retry 100ms; " +
+			"sleep 100ms; " +
+			"acquire 1 0",
+		"TryAcquire returns at once if the wait exceeds its timeout, and takes nothing": "" +
+			"within 5 0; beyond 1 0; beyond 1 -1s; beyond 1 499ms; at 0; within 1 500ms; at 500ms; " +
+			"within 1 1h; at 600ms",
+		"the last caller takes nothing if its context ends": "" +
+			"acquire 1 0; wait 1 as a; sleep 50ms; leave a; acquire 1 50ms; seen a 50ms left",
+		"the time of an earlier caller passes unused": "" +
+			"acquire 1 0; wait 1 as a; wait 1 as b; sleep 50ms; leave a; seen a 50ms left, b 200ms; " +
+			"acquire 1 100ms",
+		"a clock set back delays no caller, and no permit comes twice": "" +
+			"take 5; clock -1h; refuse 1 retry 500ms; clock 200ms; refuse 1 retry 300ms; clock 300ms; take 1",
 	})
-}
-
-// A key that owes is kept without calls, also after callers have left.
-func TestAKeyThatOwesIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := redistest.Must(tokenbucket.Smooth{Rate: 10, Interval: 10 * time.Second}.InMemoryKeyed())(t)
-		if _, err := l.Acquire(t.Context(), "busy", 10); err != nil {
-			t.Fatal(err)
-		}
-		var all sync.WaitGroup
-		for i := range 6 {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if i < 5 {
-				time.AfterFunc(time.Second, cancel)
-			}
-			all.Go(func() { _, _ = l.Acquire(ctx, "busy", 10) })
-			synctest.Wait()
-		}
-		for second := range 69 { // without calls of the key for half of the time
-			time.Sleep(time.Second)
-			formtest.Allow(t, limit.Of(l, "other"), 1, true)
-			if second >= 35 { // 70 s are owed
-				formtest.Allow(t, limit.Of(l, "busy"), 10, false)
-			}
-		}
-		all.Wait()
-		time.Sleep(time.Second)
-		formtest.Allow(t, limit.Of(l, "busy"), 10, true)
+	tell(t, tokenbucket.Smooth{Rate: 5, Interval: time.Second}, map[string]string{
+		"the unused permits of a second are saved": "acquire 5 0; sleep 2s; 2x acquire 5 0; acquire 5 1s",
 	})
-}
-
-// A wait beyond the longest Duration is that Duration, not a short one.
-func TestAWaitOfCenturies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := smooth(t, tokenbucket.Smooth{Rate: 1, Interval: 9 * 365 * 24 * time.Hour})
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for i := range 70 {
-			all.Go(func() {
-				if _, err := l.Acquire(ctx, 1); i > 0 && err == nil {
-					t.Errorf("number %d is granted at once, and should wait for %d years", i, i*9)
-				}
-			})
-			synctest.Wait()
-		}
-		if r := formtest.Allow(t, l, 1, false); r.RetryAfter != 1<<63-1 {
-			t.Errorf("%+v", r)
-		}
-		cancel()
-		all.Wait()
+	tell(t, tokenbucket.Smooth{Rate: 2, Interval: time.Second, WarmUp: 4 * time.Second}, map[string]string{
+		"idle, it is cold: permits take three times as long at first, and less while it warms up": strings.Repeat(
+			"acquire 1 0; acquire 1 1375ms; acquire 1 1125ms; acquire 1 875ms; acquire 1 625ms; "+
+				"4x acquire 1 500ms; sleep 1m; ", 2) + "acquire 1 0",
 	})
-}
-
-// A clock that is set back delays no caller, and no permit comes twice.
-func TestSmoothBearsAClock(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	l := redistest.Must(tokenbucket.Smooth{Rate: 10, Interval: time.Second}.
-		InMemory(limit.WithClock(func() time.Time { return now })))(t)
-	for i, tt := range []struct {
-		set   time.Duration
-		n     int64
-		want  bool
-		retry time.Duration
-	}{
-		{0, 5, true, 0},
-		{-time.Hour, 1, false, 500 * time.Millisecond},
-		{200 * time.Millisecond, 1, false, 300 * time.Millisecond},
-		{300 * time.Millisecond, 1, true, 0},
-	} {
-		now = now.Add(tt.set)
-		if r := formtest.Allow(t, l, tt.n, tt.want); r.RetryAfter != tt.retry {
-			t.Errorf("%d: %+v", i, r)
-		}
-	}
+	tell(t, tokenbucket.Smooth{Rate: 1, Interval: time.Second}, map[string]string{
+		"a key is kept while callers wait for it": formtest.Each(60, "busy: wait 1 as #; ") +
+			strings.Repeat("sleep 1s; other: within 1 0; busy: refuse 1; ", 59) +
+			"seen " + strings.TrimSuffix(formtest.Each(60, "# #s, "), ", "),
+	})
+	tell(t, tokenbucket.Smooth{Rate: 10, Interval: 10 * time.Second}, map[string]string{
+		"a key that owes is kept without calls, also after callers have left": "busy: acquire 10 0; " +
+			formtest.Each(6, "busy: wait 10 as #; ") + "sleep 1s; " + formtest.Each(5, "leave #; "+
+			"") + "other: take 1; " +
+			strings.Repeat("sleep 1s; other: take 1; ", 34) +
+			strings.Repeat("sleep 1s; other: take 1; busy: refuse 10; ", 34) + "sleep 1s; busy: take 10",
+	})
+	tell(t, tokenbucket.Smooth{Rate: 1, Interval: 9 * 365 * 24 * time.Hour}, map[string]string{
+		"a wait beyond the longest Duration is that Duration": formtest.Each(70, "wait 1 as #; ") +
+			"refuse 1 retry 9223372036854775807" + formtest.Each(69, "; leave #"),
+	})
 }
 
 func TestSmoothBounds(t *testing.T) {
@@ -286,5 +193,7 @@ func TestSmoothBounds(t *testing.T) {
 	cancel()
 	_, err = l.Acquire(ctx, 1)
 	formtest.Fails(t, context.Canceled, err)
-	acquired(t, l, 3, 0)
+	if waited, err := l.Acquire(t.Context(), 3); waited != 0 || err != nil {
+		t.Error(waited, err)
+	}
 }

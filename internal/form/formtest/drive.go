@@ -23,7 +23,8 @@ type Mini struct {
 // NewMini starts a miniredis, which ends with the test.
 func NewMini(t redistest.TB) *Mini {
 	m := redistest.Mini(t)
-	return &Mini{m, redistest.MiniClient(t, m)}
+	patient := func(o *redis.Options) { o.ReadTimeout = time.Minute } // of a busy machine
+	return &Mini{m, redistest.MiniClient(t, m, patient)}
 }
 
 // A grant is permits at a real time.
@@ -197,6 +198,16 @@ func (d *drive) peek() limit.Result {
 		d.same(0, peek(d.t, d.shared))
 	}
 	return d.last
+}
+
+// ledger returns a limiter as a Ledger.
+func ledger(t *testing.T, l limit.Releaser) limit.Ledger {
+	t.Helper()
+	ledger, ok := l.(limit.Ledger)
+	if !ok {
+		t.Fatalf("%T is no Ledger", l)
+	}
+	return ledger
 }
 
 // settles charges a Ledger, or reserves n permits, or settles one of the reservations.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -89,15 +88,6 @@ func Run(t *testing.T, s Suite) {
 	})
 	t.Run("no window has more than the bound", s.bounded)
 	t.Run("the highest rate", s.fastest)
-	t.Run("Release", s.released)
-	t.Run("Return", s.returned)
-	t.Run("Peek", s.looked)
-	if l, err := s.New(1, time.Hour).InMemory(); err == nil {
-		if _, ok := l.(limit.Ledger); ok {
-			t.Run("Ledger", s.ledgers)
-		}
-	}
-	t.Run("memory allocates nothing", s.allocates)
 	t.Run("Redis", s.onRedis)
 }
 
@@ -105,19 +95,6 @@ func Run(t *testing.T, s Suite) {
 func (s Suite) complete() Suite {
 	s.Grain = max(s.Grain, time.Microsecond)
 	return s
-}
-
-// EachForm runs a check of each form without keys, in a bubble.
-func EachForm(t *testing.T, a Algorithm, check func(t *testing.T, l limit.Releaser)) {
-	t.Helper()
-	for name, of := range map[string]func(rdb redis.UniversalClient) (limit.Releaser, error){
-		"InMemory": func(redis.UniversalClient) (limit.Releaser, error) { return a.InMemory() },
-		"OnRedis":  func(rdb redis.UniversalClient) (limit.Releaser, error) { return a.OnRedis(rdb, "name") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { check(t, redistest.Must(of(NewMini(t).Client))(t)) })
-		})
-	}
 }
 
 // Refuses expects that algorithms out of their bounds have no forms, and that each error contains the
@@ -208,21 +185,5 @@ func (s Suite) fastest(t *testing.T) {
 		redistest.Must(a.InMemory())(t), redistest.Must(a.OnRedis(NewMini(t).Client, "name"))(t),
 	} {
 		Allow(t, l, 1, true)
-	}
-}
-
-// allocates expects that a limiter in memory allocates nothing while it is used.
-func (s Suite) allocates(t *testing.T) {
-	a := s.New(1000, time.Hour)
-	one := redistest.Must(a.InMemory())(t)
-	many := redistest.Must(a.InMemoryKeyed())(t)
-	ctx := t.Context()
-	for range 2 { // granted, then refused
-		if n := testing.AllocsPerRun(600, func() { _, _ = one.Allow(ctx, 1) }); n > 0 {
-			t.Errorf("InMemory: %v allocations for each call", n)
-		}
-		if n := testing.AllocsPerRun(600, func() { _, _ = many.Allow(ctx, "key", 1) }); n > 0 {
-			t.Errorf("InMemoryKeyed: %v allocations for each call", n)
-		}
 	}
 }

@@ -157,6 +157,23 @@ func (b bench) lost(t *testing.T) {
 	Allow(t, near, 10, true) // 4 were taken once
 }
 
+// settlesOnce swallows the reply of a settlement, which must not take effect twice.
+func (b bench) settlesOnce(t *testing.T) {
+	for _, tt := range []struct{ actual, left int64 }{{2, 8}, {9, 1}} {
+		far, near := b.both(t)
+		r, _, err := ledger(t, far).TryReserve(t.Context(), 6)
+		redistest.NoError(t, err)
+		b.proxy.SwallowReply(1)
+		first := r.Settle(t.Context(), tt.actual)
+		if again := r.Settle(t.Context(), tt.actual); first == nil || !errors.Is(again, first) {
+			t.Errorf("Settle returns %v, then %v; want an error twice", first, again)
+		}
+		if r := Allow(t, near, 10, false); r.Remaining != tt.left {
+			t.Errorf("left are %d, want %d", r.Remaining, tt.left)
+		}
+	}
+}
+
 // garbage is foreign data.
 var garbage = []string{
 	"", "x", "nan", "-nan", "inf", "-inf", "-1", "-1e300", "1e300", "99999999999999999999", "0x10", "1.5",

@@ -1,0 +1,177 @@
+package leakybucket_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/form/formtest"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/leakybucket"
+)
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+func TestMeterBounds(t *testing.T) {
+	formtest.Refuses(t, map[string]leakybucket.Meter{
+		"Capacity is 0":             {Rate: 1, Interval: time.Second},
+		"Capacity is 1099511627777": {Capacity: 1<<40 + 1, Rate: 1, Interval: time.Second},
+		"Rate is -1":                {Capacity: 1, Rate: -1, Interval: time.Second},
+		"Interval is 0s":            {Capacity: 1, Rate: 1},
+		"fills in 1e+09 s":          {Capacity: 1e9, Rate: 1, Interval: time.Second},
+	})
+}
+
+func TestQueueBounds(t *testing.T) {
+	formtest.Refuses(t, map[string]leakybucket.Queue{
+		"Rate is 0":          {Capacity: 1, Interval: time.Second},
+		"Interval is 0s":     {Capacity: 1, Rate: 1},
+		"Capacity is 0":      {Rate: 1, Interval: time.Second},
+		"fills in 3.6e+12 s": {Rate: 1, Interval: time.Hour, Capacity: 1e9},
+		"Capacity is -1":     {Rate: 1, Interval: time.Hour, Capacity: -1},
+		"Rate is 1099511627": {Rate: 1<<40 + 1, Interval: time.Hour, Capacity: 1},
+	})
+}
+
+// waits starts a caller that waits for its turn: "wait as a; seen a 100ms".
+func waits(s *formtest.Stage, _ []string) error {
+	l, key := s.Limiter, s.Key
+	call := func(ctx context.Context) error {
+		if l, ok := l.(leakybucket.Line); ok {
+			return l.Wait(ctx)
+		}
+		return l.(leakybucket.Lines).Wait(ctx, key)
+	}
+	if s.As == "" {
+		return call(s.Ctx())
+	}
+	s.Start(call)
+	return nil
+}
+
+// queue returns a Queue of ten in a second, in which some may wait.
+func queue(capacity int64) formtest.Play {
+	return formtest.Play{
+		Algorithms: map[string]formtest.Algorithm{
+			"": leakybucket.Queue{Rate: 10, Interval: time.Second, Capacity: capacity},
+		},
+		Verbs:  map[string]formtest.Verb{"wait": waits},
+		Errors: map[string]error{"full": leakybucket.ErrFull},
+	}
+}
+
+func TestLines(t *testing.T) {
+	const four = "wait as 0; wait as 1; wait as 2; wait as 3; "
+	const middle = four + "sleep 50ms; leave 1; wait as 4; seen 0 0s, 1 50ms left, 2 "
+	line := queue(5)
+	line.Tell(t, map[string]string{
+		"turns have a constant pace, in order, and while five wait the line is full": four +
+			"wait as 4; wait as 5; wait as 6; wait as 7; " +
+			"seen 0 0s, 6 0s full, 7 0s full, 1 100ms, 2 200ms, 3 300ms, 4 400ms, 5 500ms; " +
+			"sleep 50ms; wait as 8; seen 8 600ms; sleep 1s; wait as 9; seen 9 1.6s",
+		"callers wait for all the turns that were taken at once before them": "" +
+			"take 4; wait as 0; wait as 1; wait as 2; refuse 1 left 0 retry 600ms; " +
+			"seen 2 0s full, 0 400ms, 1 500ms",
+		"a caller that leaves the end gives its turn back": four +
+			"sleep 50ms; leave 3; leave 2; refuse 1 retry 150ms; wait as 4; " +
+			"seen 0 0s, 3 50ms left, 2 50ms left, 1 100ms, 4 200ms",
+		"released permits bring no two turns together": "" +
+			"wait as 0; wait as 1; wait as 2; release 3; wait as 3; seen 0 0s, 1 100ms, 2 200ms, 3 300ms",
+		"an ended context takes no turn": "wait ended; take 10",
+	})
+	line.Forms = formtest.InMemory
+	line.Tell(t, map[string]string{
+		"in memory, callers move up behind one that leaves the middle": middle + "100ms, 3 200ms, 4 300ms",
+	})
+	line.Forms = formtest.OnRedis
+	line.Tell(t, map[string]string{
+		"on Redis, the turn of a caller that leaves the middle passes": middle + "200ms, 3 300ms, 4 400ms",
+	})
+	line = queue(1)
+	line.Forms = formtest.InMemory
+	line.Tell(t, map[string]string{
+		"a clock set to and fro takes each turn once": "" +
+			strings.Repeat("try 1; clock 100ms; try 1; clock -100ms; ", 3) + "granted 2",
+		"set far back, it owes two intervals": "" +
+			"take 1; clock -1h; refuse 1 retry 2s; sleep 40ms; refuse 1 retry 1960ms; sleep 2s; take 10",
+	})
+	q := leakybucket.Queue{Rate: 1, Interval: time.Second, Capacity: 1}
+	keyed := redistest.Must(q.LineInMemoryKeyed())(t)
+	formtest.Fails(t, limit.ErrInvalidArgument, keyed.Wait(t.Context(), ""))
+}
+
+// During a deploy, processes with other numbers share a limit. Permits and turns stay taken, whatever the
+// processes with the smaller numbers call.
+func TestOtherNumbersShareALimit(t *testing.T) {
+	formtest.Play{Algorithms: map[string]formtest.Algorithm{
+		"large": formtest.Of(leakybucket.Meter{1000, 1000, time.Hour}),
+		"small": formtest.Of(leakybucket.Meter{100, 1000, time.Hour}),
+	}}.Tell(t, map[string]string{"meters": "" +
+		"20x large: take 50; 3x small: refuse 1 retry 54m3.6s reset 1h; large: refuse 50; " +
+		"small: release 100; large: take 1 left 99",
+	})
+	play, turns := queue(50), ""
+	play.Algorithms["short"] = queue(5).Algorithms[""]
+	for i := range 20 {
+		turns += fmt.Sprintf(", %d %v", i+1, time.Duration(i+1)*100*time.Millisecond)
+	}
+	play.Tell(t, map[string]string{"queues": formtest.Each(21, "wait as #; ") +
+		"2x sleep 150ms; short: wait full; short: refuse 1 retry 1.8s; seen 0 0s" + turns,
+	})
+}
+
+// Numbers under the key count as far as they can be true. The water, or the owed time, that a clock set
+// back would add to them is bounded.
+func TestImpossibleNumbersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		m := redistest.Must(leakybucket.Meter{10, 10, time.Second}.OnRedis(rdb, "name"))(t)
+		q := redistest.Must(leakybucket.Queue{10, time.Second, 5}.LineOnRedis(rdb, "name"))(t)
+		now := time.Now().UnixMicro()
+		hour := now + 3600e6
+		digits := strings.Repeat("9", 100)
+		for _, tt := range []struct {
+			l     limit.Limiter
+			text  string
+			retry time.Duration
+		}{
+			{m, fmt.Sprintf("1000 %d", now), 99100 * time.Millisecond},
+			{m, fmt.Sprintf("10 %d", hour), 100 * time.Millisecond},
+			{m, fmt.Sprintf("1000 %d", hour), 99100 * time.Millisecond},
+			{m, fmt.Sprintf("9100000000000000000 %d", now), 100 * time.Millisecond},
+			{m, fmt.Sprintf("9007199254740992 %d", now), 100 * time.Millisecond},
+			{m, fmt.Sprintf("1000000009 %d", now), 1e9 * 100 * time.Millisecond},
+			{m, "5 9100000000000000000", 100 * time.Millisecond},
+			{m, "1000 " + digits, 0},
+			{m, fmt.Sprintf("1000%s %d", digits, now), 0},
+			{m, fmt.Sprintf("1000 %d%s", now, digits), 0},
+			{q, fmt.Sprintf("5000000 %d 0", now), 5 * time.Second},
+			{q, fmt.Sprintf("1000000 %d 0", hour), 2 * time.Second},
+			{q, fmt.Sprintf("5000000 %d 0", hour), 5 * time.Second},
+			{q, fmt.Sprintf("9100000000000000000 %d 0", now), 2 * time.Second},
+			{q, fmt.Sprintf("5%s %d 0", digits, now), 0},
+			{q, fmt.Sprintf("5000000 %d %s", now, digits), 0},
+		} {
+			key := "{name}:leakybucket"
+			if tt.l == q {
+				key = "{name}:leakyqueue"
+			}
+			for range 2 { // a refusal leaves them alone
+				redistest.NoError(t, rdb.Set(t.Context(), key, tt.text, redis.KeepTTL).Err())
+				if r := formtest.Allow(t, tt.l, 1, tt.retry == 0); r.RetryAfter != tt.retry {
+					t.Errorf("%.50s: %+v, want %v", tt.text, r, tt.retry)
+				}
+				if ttl := rdb.PTTL(t.Context(), key).Val(); ttl <= 0 {
+					t.Errorf("%.50s: the time to live is %v", tt.text, ttl)
+				}
+			}
+			redistest.NoError(t, rdb.Del(t.Context(), key).Err())
+		}
+	})
+}
