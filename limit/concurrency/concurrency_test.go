@@ -136,13 +136,15 @@ func lasts(s *formtest.Stage, args []string) error {
 	return nil
 }
 
-// tell tells promises of leases of a minute.
-func tell(t *testing.T, most int64, promises map[string]string) {
+// tell tells promises of limits of leases.
+func tell(t *testing.T, limits map[string]concurrency.Limit, promises map[string]string) {
 	t.Helper()
+	algorithms := map[string]formtest.Algorithm{}
+	for name, l := range limits {
+		algorithms[name] = formtest.Of(leases{l})
+	}
 	formtest.Play{
-		Algorithms: map[string]formtest.Algorithm{
-			"": formtest.Of(leases{concurrency.Limit{Most: most, Lease: time.Minute}}),
-		},
+		Algorithms: algorithms,
 		Verbs: map[string]formtest.Verb{
 			"lease":   func(s *formtest.Stage, args []string) error { return try(s, args, true) },
 			"none":    func(s *formtest.Stage, args []string) error { return try(s, args, false) },
@@ -153,6 +155,11 @@ func tell(t *testing.T, most int64, promises map[string]string) {
 	}.Tell(t, promises)
 }
 
+// minute returns a limit of leases of a minute.
+func minute(most int64) map[string]concurrency.Limit {
+	return map[string]concurrency.Limit{"": {Most: most, Lease: time.Minute}}
+}
+
 // The steps name some leases: "lease 3 as a; end a".
 func TestLeases(t *testing.T) {
 	invalid := ""
@@ -161,7 +168,7 @@ func TestLeases(t *testing.T) {
 			invalid += fmt.Sprintf("2x acquire %[1]d %[2]s; 2x lease %[1]d %[2]s; ", n, what)
 		}
 	}
-	tell(t, 5, map[string]string{
+	tell(t, minute(5), map[string]string{
 		"a released lease gives its permits back, once": "" +
 			"lease 3 as a; none 3; lease 2; none 1; 2x end a; lease 3; end a; none 1",
 		"a lease that has ended gives nothing back, and reports it once": "" +
@@ -182,11 +189,21 @@ func TestLeases(t *testing.T) {
 			"none 3; lease 2; seen 1 1m0s, 2 1m1s, 3 1m2s",
 		"the end of a context ends the wait, and the next caller is served": "" +
 			"lease 4 as a; acquire 5 1s as 1; acquire 5 1s as 2; acquire 1 1h as 3; sleep 1s; leave 2; " +
-			"leave 1; " +
-			"seen 2 1s left, 1 1s left, 3 1s; end a; lease 4",
+			"leave 1; seen 2 1s left, 1 1s left, 3 1s; end a; lease 4",
 		"each key has its own limit": "one: lease 5; other: lease 5; one: none 1",
 		"leases go by the clock of the option, set back for a lease at most": "" +
 			"lease 5 as a; clock -1h; none 1; clock 1m; lease 5; end a expired",
+	})
+	tell(t, map[string]concurrency.Limit{
+		"old": {Most: 10, Lease: time.Hour}, "young": {Most: 3, Lease: 50 * time.Millisecond},
+	}, map[string]string{
+		"limits with other numbers share leases, each of its length": "" +
+			"old: lease 2 as long; young: lease 1; young: none 1; old: lease 7 as rest; " +
+			"young: refuse 1 left 0 retry 1us..1h; old: end rest; old: none 8; sleep 50ms; " +
+			"old: lease 8 as a; old: end a; old: none 9; old: end long",
+		"an administrator removes a lease, and within a minute the sum is right again": "" +
+			"old: lease 5; old: lease 5; redis ZREMRANGEBYRANK KEY -1 -1; sleep 61s; old: lease 5 as a; " +
+			"old: end a; old: none 6",
 	})
 	formtest.Tell(t, formtest.Of(concurrency.Limit{Most: 10, Lease: time.Hour}), map[string]string{
 		"a grant that is returned is that grant, not an older one, whose caller may be dead": "" +
@@ -204,7 +221,7 @@ func TestALeaseOfADroppedKeyHasEnded(t *testing.T) {
 	for _, call := range []string{"end", "extend"} {
 		for beside := range 3 {
 			next := fmt.Sprintf("key: lease %d; ", 2-beside)
-			tell(t, 2, map[string]string{fmt.Sprint(call, " beside ", beside): "key: lease 2 as old; " +
+			tell(t, minute(2), map[string]string{fmt.Sprint(call, " beside ", beside): "key: lease 2 as old; " +
 				strings.Repeat("sleep 50s; other: lease 1; sleep 1m; ", 4) +
 				strings.Repeat("key: lease 1; ", beside) + "key: " + call + " old expired; " +
 				strings.Repeat(next, (2-beside+1)/2) + "key: none 1; sleep 1m; key: lease 2",

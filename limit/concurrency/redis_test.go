@@ -295,47 +295,6 @@ func TestARoundTripAndAMemberForEachLease(t *testing.T) {
 	}
 }
 
-// Two services may use other numbers: a lease keeps its length, and each service has its own Most.
-func TestLimitsWithOtherNumbersShareLeases(t *testing.T) {
-	server, name := redistest.Start(t), redistest.Name(t)
-	rdb := server.Client(t)
-	old := onRedis(t, concurrency.Limit{Most: 10, Lease: time.Hour}, rdb, name)
-	young := onRedis(t, concurrency.Limit{Most: 3, Lease: 50 * time.Millisecond}, rdb, name)
-	long := takes(t, old, 2, true)
-	takes(t, young, 1, true)
-	takes(t, young, 1, false)
-	rest := takes(t, old, 7, true)
-	if r := formtest.Allow(t, young, 1, false); r.Remaining != 0 || r.RetryAfter <= 0 {
-		t.Errorf("%+v", r)
-	}
-	returns(t, rest, nil)
-	redistest.Until(t, "the end of the short lease", func() error {
-		lease, ok, err := old.TryAcquire(t.Context(), 8)
-		if err != nil || !ok {
-			return errors.Join(err, errors.New("not yet"))
-		}
-		return lease.Release(t.Context())
-	})
-	takes(t, old, 9, false)
-	returns(t, long, nil)
-}
-
-// An administrator may remove a member. Within a minute the sum is right again.
-func TestTheSumIsComputedAgain(t *testing.T) {
-	server, set := redistest.StartClocked(t)
-	name := redistest.Name(t)
-	key := "{" + name + "}:concurrency"
-	p := onRedis(t, concurrency.Limit{Most: 2, Lease: time.Hour}, server.Client(t), name)
-	takes(t, p, 1, true)
-	takes(t, p, 1, true)
-	admin := server.Admin()
-	last := admin.ZRange(t.Context(), key, -1, -1).Val()[0]
-	redistest.NoError(t, admin.ZRem(t.Context(), key, last).Err())
-	set(61 * time.Second)
-	returns(t, takes(t, p, 1, true), nil)
-	takes(t, p, 2, false)
-}
-
 // The clock of the server is set back by an hour, or by so little that the sum still counts and the last
 // lease shows it: no caller waits for longer than a lease.
 func TestAServerClockSetBackDelaysForALeaseAtMost(t *testing.T) {

@@ -36,8 +36,8 @@ func TestWindows(t *testing.T) {
 			"take 4 as a; release 4; sleep 1ms; take 10; back 4 a; refuse 1",
 		"a window ends though its key is there for ever": "" +
 			"take 1 reset 1h; redis PERSIST KEY; take 9 reset 1h; redis PTTL KEY = 3600000; " +
-			"redis PERSIST KEY; " +
-			"refuse 1 reset 1h; redis PTTL KEY = 3600000; redis PERSIST KEY; refuse 1; sleep 1h; drain 10",
+			"redis PERSIST KEY; refuse 1 reset 1h; redis PTTL KEY = 3600000; redis PERSIST KEY; refuse 1; " +
+			"sleep 1h; drain 10",
 		"a window ends though its key lasts for longer": "" +
 			"take 1 reset 1h; redis PEXPIRE KEY 10800000; take 9 reset 1h; redis PTTL KEY = 3600000; " +
 			"redis PEXPIRE KEY 10800000; refuse 1 reset 1h; redis PTTL KEY = 3600000; " +

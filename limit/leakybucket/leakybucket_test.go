@@ -73,8 +73,8 @@ func TestLines(t *testing.T) {
 	line.Tell(t, map[string]string{
 		"turns have a constant pace, in order, and while five wait the line is full": four +
 			"wait as 4; wait as 5; wait as 6; wait as 7; " +
-			"seen 0 0s, 6 0s full, 7 0s full, 1 100ms, 2 200ms, 3 300ms, 4 400ms, 5 500ms; " +
-			"sleep 50ms; wait as 8; seen 8 600ms; sleep 1s; wait as 9; seen 9 1.6s",
+			"seen 0 0s, 6 0s full, 7 0s full, 1 100ms, 2 200ms, 3 300ms, 4 400ms, 5 500ms; sleep 50ms; " +
+			"wait as 8; seen 8 600ms; sleep 1s; wait as 9; seen 9 1.6s",
 		"callers wait for all the turns that were taken at once before them": "" +
 			"take 4; wait as 0; wait as 1; wait as 2; refuse 1 left 0 retry 600ms; " +
 			"seen 2 0s full, 0 400ms, 1 500ms",

@@ -124,8 +124,7 @@ func TestSmooth(t *testing.T) {
 	tell(t, tokenbucket.Smooth{Rate: 10, Interval: time.Second}, map[string]string{
 		"the next caller pays, whatever it asks for, and a look takes nothing": "" +
 			"acquire 10 0; acquire 10 1s; acquire 1 1s; 2x acquire 1 100ms; 2x see none retry 100ms; " +
-			"sleep 100ms; " +
-			"acquire 1 0",
+			"sleep 100ms; acquire 1 0",
 		"TryAcquire returns at once if the wait exceeds its timeout, and takes nothing": "" +
 			"within 5 0; beyond 1 0; beyond 1 -1s; beyond 1 499ms; at 0; within 1 500ms; at 500ms; " +
 			"within 1 1h; at 600ms",
