@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -119,4 +120,29 @@ func TestFairWaiterLeavesWithoutMemory(t *testing.T) {
 	redistest.Eventually(t, "an empty queue", func() bool { return len(r.waiting()) == 0 })
 	noError(t, h.Unlock(ctx))
 	r.free()
+}
+
+// A caller whose turn comes before its subscription is there asks when it is.
+func TestFairTurnBeforeTheSubscription(t *testing.T) {
+	fairInBubble(t, func(s *fairEnv) {
+		ctx := s.Context()
+		lock := s.lock()
+		h := must(lock.Lock(ctx))(s)
+		first := s.waits(lock, 1)
+		gate := make(chan struct{})
+		s.deny(func(command string, _ ...string) bool {
+			if command == "SUBSCRIBE" {
+				<-gate
+			}
+			return false
+		})
+		second := s.env.waits(ctx, lock)
+		first.stop()
+		synctest.Wait()
+		noError(s, h.Unlock(ctx)) // the second does not hear it
+		start := time.Now()
+		close(gate)
+		noError(s, (<-second).Unlock(ctx))
+		want(s, "waited", time.Since(start), 0)
+	})
 }

@@ -3,7 +3,6 @@ package rlock_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -47,66 +46,6 @@ func TestFairPlacesOfMany(t *testing.T) {
 			want(s, "the next owner", <-served, owner)
 		}
 		all.Wait()
-	})
-}
-
-// A caller behind so many others that a look does not reach it sleeps anyway, and queues again when its
-// place was taken away.
-func TestFairFarBack(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		ctx := s.Context()
-		noError(s, s.look.HSet(ctx, s.name, "holder:1", 1).Err())
-		s.putMany()
-		scripts := s.count()
-		s.waits(s.lock(), farBack+1)
-		time.Sleep(time.Minute)
-		if n := scripts.Load(); n > 10 {
-			s.Errorf("%d scripts in a minute, want one every 10s", n)
-		}
-		owner := s.waiting()[farBack]
-		noError(s, s.look.LRem(ctx, s.queue, 0, owner).Err())
-		noError(s, s.look.ZRem(ctx, s.scores, owner).Err())
-		time.Sleep(11 * time.Second)
-		if waiting := s.waiting(); len(waiting) != farBack+1 || waiting[farBack] != owner {
-			s.Errorf("%d wait, it is not the last of them", len(waiting))
-		}
-	})
-}
-
-// Thousands of dead ones at the head, of a process that has died with all its callers, are dropped at once.
-func TestFairManyDead(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		for i := range 2000 {
-			noError(s, s.look.RPush(s.Context(), s.queue, fmt.Sprintf("java:%d", i)).Err())
-		}
-		start := time.Now()
-		h := must(s.lock().Lock(s.Context()))(s)
-		lasted(s, "they held up the next one", time.Since(start), 0, 500*time.Millisecond)
-		noError(s, h.Unlock(s.Context()))
-		s.free()
-	})
-}
-
-// The longest wait has a place in the queue as any other.
-func TestFairLongestWait(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		ctx := s.Context()
-		lock := s.lock()
-		h := must(lock.Lock(ctx))(s)
-		next := async(func() error {
-			h, ok, err := lock.TryLock(ctx, math.MaxInt64, 0)
-			if ok {
-				err = h.Unlock(ctx)
-			}
-			return err
-		})
-		synctest.Wait()
-		for _, owner := range s.waiting() {
-			want(s, "its place lasts", s.left(owner), 30*time.Second)
-		}
-		want(s, "waiting", len(s.waiting()), 1)
-		noError(s, h.Unlock(ctx))
-		noError(s, comes(s, next))
 	})
 }
 

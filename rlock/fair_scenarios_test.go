@@ -16,33 +16,6 @@ import (
 // The specs here are what Redisson tests of its fair lock, as far as no other spec has it.
 // docs/lock-cases.md has all of its cases.
 
-// Places last as long as ever after callers have left, won and died.
-func TestFairPlacesDoNotDrift(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		ctx := s.Context()
-		lock := s.lock()
-		dies, die := s.mortal()
-		h := must(lock.LockFor(ctx, time.Hour))(s)
-		for i := range 8 {
-			if i%2 == 0 {
-				s.waits(lock, i+1).stop()
-				s.waits(lock, i+1)
-			} else {
-				s.waits(dies, i+1)
-			}
-			noError(s, refusal(lock.TryLock(ctx, time.Second, 0)))
-			synctest.Wait()
-		}
-		die()
-		noError(s, h.Unlock(ctx))
-		time.Sleep(35 * time.Second)
-		s.waits(s.lock(), len(s.waiting())+1)
-		for _, owner := range s.waiting() {
-			lasted(s, "a place", s.left(owner), -time.Hour, 30*time.Second)
-		}
-	})
-}
-
 // Places of Java behind callers of Go last as long as ever after these have won and left.
 func TestFairPlacesOfJavaDoNotDrift(t *testing.T) {
 	fairInBubble(t, func(s *fairEnv) {
@@ -67,33 +40,6 @@ func TestFairPlacesOfJavaDoNotDrift(t *testing.T) {
 			noError(s, h.Unlock(s.Context()))
 			noError(s, s.look.HSet(s.Context(), s.name, "holder:1", 1).Err())
 		}
-	})
-}
-
-// Callers that never unlock follow each other in order, each when the lease before it expires.
-func TestFairLeasesEndInOrder(t *testing.T) {
-	fairInBubble(t, func(s *fairEnv) {
-		const callers, lease, wait = 8, time.Second, 10 * time.Second
-		processes := []*rlock.FairLock{s.lock(), s.lock()}
-		start := time.Now()
-		took(processes[0].TryLock(s.Context(), wait, lease))(s)
-		var turns []*fairTurn
-		for i := range callers - 1 {
-			turns = append(turns, s.starts(i+1, func(ctx context.Context) (*rlock.Hold, error) {
-				h, _, err := processes[i%2].TryLock(ctx, wait, lease)
-				return h, err
-			}))
-		}
-		order := s.waiting()
-		for i, next := range turns {
-			h := next.held()
-			if h == nil {
-				s.Fatalf("number %d was refused after %v", i, time.Since(start))
-			}
-			want(s, "owner", h.Owner(), order[i])
-		}
-		const least = (callers - 1) * lease
-		lasted(s, "the last one has waited", time.Since(start), least, least+lease)
 	})
 }
 

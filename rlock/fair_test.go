@@ -1,117 +1,103 @@
 package rlock_test
 
 import (
-	"context"
 	"fmt"
+	"strings"
 	"testing"
-	"time"
-
-	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/rlock"
 )
 
-// Callers of several processes get the lock in the order in which they asked.
-func TestFairOrder(t *testing.T) {
-	onBothFair(t, func(s *fairEnv) {
-		ctx := within(s)
-		processes := []*rlock.FairLock{s.lock(), s.lock(), s.lock()}
-		h := must(processes[0].Lock(ctx))(s)
-		var turns []*fairTurn
-		for i := range 9 {
-			turns = append(turns, s.waits(processes[i%3], i+1))
-		}
-		order := s.waiting()
-		for i, next := range turns {
-			noError(s, h.Unlock(ctx))
-			h = next.held()
-			want(s, "owner", h.Owner(), order[i])
-			want(s, "queue", fmt.Sprint(s.waiting()), fmt.Sprint(order[i+1:]))
-			want(s, "scores", must(s.look.ZCard(ctx, s.scores).Result())(s), int64(len(order[i+1:])))
-		}
-		noError(s, h.Unlock(ctx))
-		s.free()
+func TestFair(t *testing.T) {
+	t.Parallel()
+	tell(t, kinds["FairLock"], map[string]string{
+		"callers of several processes get the lock in the order in which they asked": "" +
+			"a1 locks; a2 waits; b1 waits; c1 waits; a3 waits; b2 waits; queue a2 b1 c1 a3 b2; a1 unlocks; " +
+			"a2 has; queue b1 c1 a3 b2; a2 unlocks; b1 has; b1 unlocks; c1 has; queue a3 b2; c1 unlocks; " +
+			"a3 has; a3 unlocks; b2 has; b2 unlocks; free",
+		"a single attempt is refused while a caller waits, and leaves nothing behind (I5)": "" +
+			"put java:1 1h; a1 refused 0s; a1 refused 0s; queue java:1; a1 forces no",
+		"callers that leave keep the order of the others, and delay none": "" +
+			"a1 locks; a2 refused 20ms; queue; a2 waits; a3 waits; a4 waits; a3 leaves; a1 unlocks; a2 has; " +
+			"a2 unlocks; a4 has; a4 unlocks; free; a1 takes; a1 unlocks",
+		"a head that leaves while the lock is free notifies the next owner; Java does not (I10)": "" +
+			"a1 locks 1h; a2 waits; put java:1 1h; listens java:1; redis DEL LOCK; a2 leaves; " +
+			"message java:1 0; a1 lost",
+		"a closed Client leaves the queue": "" +
+			"a1 locks; b1 waits; a2 waits; close b; b1 ends; a1 unlocks; a2 has; a2 unlocks; free",
+		"Unlock of a deleted lock returns an error, unlike Java's (I7), and notifies the next owner": "" +
+			"a1 locks 1h; a2 waits; redis DEL LOCK; a1 lost; a2 has; a2 unlocks",
+		"a caller that drops dead owners notifies the next one": "" +
+			"put java:1 -1s; put java:2 1h; listens java:2; a1 refused 0s; message java:2 0",
+		"a caller that leaves while the lock is held wakes no other": "" +
+			"a1 locks; a2 waits; put java:1 1h; listens java:1; a2 leaves; " +
+			"redis PUBLISH CHANNEL:java:1 end; message java:1 end; a1 unlocks",
+		"an owner without a score, for which Java's callers wait for ever, is dropped (I11a)": "" +
+			"redis RPUSH QUEUE java:1 java:1 java:1; a1 takes; queue; a1 unlocks",
 	})
 }
 
-// A single attempt is refused while a caller waits, and leaves nothing behind (I5).
-func TestFairTryLockDoesNotOvertake(t *testing.T) {
-	onBothFair(t, func(s *fairEnv) {
-		ctx := within(s)
-		lock := s.lock()
-		s.put("java:1", time.Hour)
-		for range 2 {
-			if h, ok, err := lock.TryLock(ctx, 0, 0); h != nil || ok || err != nil {
-				s.Fatalf("TryLock: %v, %v, %v; want false", h, ok, err)
-			}
-		}
-		want(s, "waiting", len(s.waiting()), 1)
-		want(s, "forced", must(lock.ForceUnlock(ctx))(s), false)
-	})
-}
-
-// A caller whose wait has ended, or whose context ends, leaves the queue, and the order of the others
-// stays.
-func TestFairLeaves(t *testing.T) {
-	onBothFair(t, func(s *fairEnv) {
-		ctx := within(s)
-		lock := s.lock()
-		h := must(lock.Lock(ctx))(s)
-		if other, ok, err := lock.TryLock(ctx, 20*time.Millisecond, 0); other != nil || ok || err != nil {
-			s.Errorf("TryLock: %v, %v, %v; want false", other, ok, err)
-		}
-		s.gone()
-		first, second, third := s.waits(lock, 1), s.waits(lock, 2), s.waits(lock, 3)
-		second.stop()
-		wantErr(s, "Lock with a context that has ended", <-second.err, context.Canceled)
-		s.inTurn(h, first, third)
-		noError(s, took(lock.TryLock(ctx, 0, 0))(s).Unlock(ctx)) // callers that have left do not delay it
-	})
-}
-
-// A head that leaves while the lock is free notifies the next owner; Java does not (I10).
-func TestFairCallerThatLeavesNotifiesTheNext(t *testing.T) {
-	onBothFair(t, func(s *fairEnv) {
-		ctx := within(s)
-		lock := s.lock()
-		h := must(lock.LockFor(ctx, time.Hour))(s)
-		first := s.waits(lock, 1)
-		s.put("java:1", time.Hour)
-		message := s.listens("java:1")
-		noError(s, s.look.Del(ctx, s.name).Err()) // without a message
-		first.stop()
-		if got := <-first.hold; got != nil { // it has asked once more as it began to hear
-			noError(s, got.Unlock(ctx))
-		}
-		want(s, "message", message(), "0")
-		_ = h.Unlock(ctx)
-	})
-}
-
-// A closed Client leaves the queue.
-func TestFairCloseLeaves(t *testing.T) {
-	onBothFair(t, func(s *fairEnv) {
-		ctx := within(s)
-		h := must(s.lock().Lock(ctx))(s)
-		locks, end := open(s, s.rdb)
-		first := s.waits(locks.FairLock(s.name), 1)
-		second := s.waits(s.lock(), 2)
-		noError(s, end())
-		wantErr(s, "Lock of a closed Client", <-first.err, rratelimiter.ErrClosed)
-		redistest.Eventually(s, "one waiter", func() bool { return len(s.waiting()) == 1 })
-		s.inTurn(h, second)
-	})
-}
-
-// Unlock of a deleted lock returns an error, unlike Java's (I7), and still notifies the next owner.
-func TestFairUnlockOfWhatIsGone(t *testing.T) {
-	onBothFair(t, func(s *fairEnv) {
-		ctx := within(s)
-		lock := s.lock()
-		h := must(lock.LockFor(ctx, time.Hour))(s)
-		next := s.waits(lock, 1)
-		noError(s, s.look.Del(ctx, s.name).Err())
-		wantErr(s, "Unlock", h.Unlock(ctx), rlock.ErrLost)
-		noError(s, next.held().Unlock(ctx))
+// An owner java:N is one that the spec plays.
+func TestFairInTime(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for i := range 1005 {
+		fmt.Fprintf(&many, "put java:%d 1h; ", i)
+	}
+	dead := "a1 locks; m1 waits; b1 waits; m2 waits; b2 waits; m3 waits; b3 waits; sleep 1m; die m; now; " +
+		"a1 unlocks; "
+	tell(t, kinds["FairLock"], map[string]string{
+		"a dead head blocks all others until its place ends, and they do not spin meanwhile (I9, I10)": "" +
+			"now; put java:1 1500ms; a1 waits; a1 has; after 1500ms..1650ms; sent 0..21; a1 unlocks; free",
+		"a dead head with a long place": "" +
+			"now; put java:1 5m; a1 waits; a1 has; after 5m..300150ms; sent 0..320; a1 unlocks; free",
+		"a caller that waits while the lock is held asks for nothing but its place": "" +
+			"a1 locks; b1 waits; b2 waits; b3 waits; sleep 1s; now; sleep 10m; sent 0..125; a1 unlocks; " +
+			"b1 has; b1 unlocks; b2 has; b2 unlocks; b3 has; b3 unlocks; free",
+		"a dead process holds up the others for 30 s, not each of its callers": dead +
+			"b1 has; b1 unlocks; b2 has; b2 unlocks; b3 has; after 19s..31s; b3 unlocks; free",
+		"a caller behind Java keeps its place when Java wins, and takes what it had added off (I4, I10)": "" +
+			"a1 locks 1h; put java:1 5m; put java:2 10m; a2 waits; sleep 285s; wins java:1 5m; sleep 1s; " +
+			"wins java:2 5m; place a2 10s..30s; b1 refused 0s; queue a2; redis DEL LOCK; a2 has; a2 unlocks",
+		"behind Java, which has waited for long, places outlast its win": "" +
+			"redis HSET LOCK holder:1 1; put java:1 10s; a1 waits; b1 waits; wins java:1 5m; " +
+			"place a1 29s..30s; place b1 29s..30s",
+		"behind Java, which waits for longer than is usual, places outlast its win": "" +
+			"redis HSET LOCK holder:1 1; put java:1 1h; a1 waits; b1 waits; sleep 15s; wins java:1 1h; " +
+			"place a1 10s..30s; place b1 10s..30s",
+		"callers are back in the queue within 10 s after it was lost": "" +
+			"a1 locks; a2 waits; redis DEL QUEUE SCORES; sleep 11s; queue a2; now; a1 unlocks; a2 has; " +
+			"after 0s..0s; a2 unlocks; free",
+		"and within 10 s after the list was lost": "" +
+			"a1 locks; a2 waits; redis DEL QUEUE; sleep 11s; queue a2; a1 unlocks; a2 has; a2 unlocks; free",
+		"they keep their order if the sorted set was lost (I11a)": "" +
+			"a1 locks; a2 waits; a3 waits; a4 waits; redis DEL SCORES; sleep 11s; queue a2 a3 a4; now; " +
+			"a1 unlocks; a2 has; a2 unlocks; a3 has; a3 unlocks; a4 has; after 0s..0s; a4 unlocks; free",
+		"callers do not spin if Redis refuses to renew their places": "" +
+			"a1 locks; a2 waits; a3 waits; a4 waits; deny 4; now; sleep 1m; sent 0..35; a1 unlocks",
+		"a head of another process that does not take the lock is notified again": "" +
+			"put java:1 1h; listens java:1; now; a1 waits; message java:1 0; after 0s..2s",
+		"waiters get the lock when the lease of a dead holder expires, and after a DEL (I8, I10)": "" +
+			"redis HSET LOCK java:1 1; redis PEXPIRE LOCK 5000; now; a1 waits; a2 waits; a1 has; " +
+			"after 4s..6s; redis DEL LOCK; now; a2 has; after 0s..10s; a2 unlocks",
+		"a caller that asks after the sorted set was lost is in the queue once": "" +
+			"a1 locks; put java:1 1h; a2 waits; redis ZREM SCORES a2; redis PUBLISH CHANNEL:a2 0; sleep 1s; " +
+			"place a2 20s..30s; queue java:1 a2; a2 leaves; a1 unlocks",
+		"a bounded wait has a place that ends soon after it": "" +
+			"a1 locks; a2 waits 3s; sleep 1s; place a2 2s..3s; sleep 2500ms; queue; a1 unlocks; free",
+		"the longest wait has a place as any other": "" +
+			"a1 locks; a2 waits 9223372036854775807; sleep 1s; place a2 28900ms..29s; a1 unlocks; a2 has; " +
+			"a2 unlocks; free",
+		"callers that never unlock follow each other in order, as leases expire": "" +
+			"now; a1 locks 1s; b1 waits 10s 1s; a2 waits 10s 1s; b2 waits 10s 1s; queue b1 a2 b2; b1 has; " +
+			"queue a2 b2; a2 has; queue b2; b2 has; after 3s..4s",
+		"places last as long as ever after callers have left, won and died": "a1 locks 1h; " +
+			strings.Repeat("a2 waits; a2 leaves; a2 waits; a3 refused 1s; m1 waits; a3 refused 1s; ", 4) +
+			"die m; a1 unlocks; sleep 35s; b1 waits; places -1h..30s",
+		"thousands of dead ones at the head are dropped at once": "now; redis RPUSH QUEUE" +
+			strings.Repeat(" java:1", 2000) + "; a1 locks; after 0s..500ms; a1 unlocks; free",
+		"behind so many others that a look does not reach it, a caller sleeps anyway, and queues again": "" +
+			"redis HSET LOCK holder:1 1; " + many.String() + "a1 waits; now; sleep 1m; sent 0..10; " +
+			"redis LREM QUEUE 0 a1; redis ZREM SCORES a1; sleep 11s; last a1",
+		"callers are served without pub/sub": "" +
+			"deny SUBSCRIBE; a1 locks; b1 asks; sleep 5s; a1 unlocks; now; b1 has; after 0s..10s; b1 unlocks",
 	})
 }

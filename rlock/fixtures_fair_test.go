@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -58,7 +57,8 @@ func (s *fairEnv) waits(lock *rlock.FairLock, length int) *fairTurn {
 	return s.starts(length, func(ctx context.Context) (*rlock.Hold, error) { return lock.Lock(ctx) })
 }
 
-func (s *fairEnv) starts(length int, lock func(ctx context.Context) (*rlock.Hold, error)) *fairTurn {
+// asks starts a caller that waits for a lock.
+func (s *fairEnv) asks(lock func(ctx context.Context) (*rlock.Hold, error)) *fairTurn {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
 	s.Cleanup(cancel)
@@ -68,6 +68,12 @@ func (s *fairEnv) starts(length int, lock func(ctx context.Context) (*rlock.Hold
 		c.hold <- h
 		c.err <- err
 	}()
+	return c
+}
+
+func (s *fairEnv) starts(length int, lock func(ctx context.Context) (*rlock.Hold, error)) *fairTurn {
+	s.Helper()
+	c := s.asks(lock)
 	redistest.Eventually(s, "a place in the queue, and a subscription", func() bool {
 		queue := s.waiting()
 		if len(queue) < length {
@@ -144,16 +150,6 @@ func (s *fairEnv) put(owner string, left time.Duration) {
 	noError(s, s.look.RPush(ctx, s.queue, owner).Err())
 	score := float64(time.Now().Add(left).UnixMilli())
 	noError(s, s.look.ZAdd(ctx, s.scores, redis.Z{Score: score, Member: owner}).Err())
-}
-
-// farBack is how many owners are before a caller that a look does not reach.
-const farBack = 1005
-
-func (s *fairEnv) putMany() {
-	s.Helper()
-	for i := range farBack {
-		s.put(fmt.Sprintf("java:%d", i), time.Hour)
-	}
 }
 
 // free expects that nothing is left of the lock but idempotency keys.

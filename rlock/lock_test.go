@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -49,26 +48,6 @@ func TestLockOnTheWire(t *testing.T) {
 			}
 			return nil
 		})
-	})
-}
-
-// Many callers of several processes hold a lock of each kind one at a time, each as often as it asks.
-func TestOneAtATime(t *testing.T) {
-	eachKindOfTwo(t, func(s *env, mine, other locker) {
-		ctx := within(s)
-		const callers, rounds = 8, 12
-		holders := make(chan struct{}, 1)
-		var all sync.WaitGroup
-		for i := range callers {
-			all.Go(func() {
-				lock := []locker{mine, other}[i%2]
-				for range rounds {
-					s.passes(ctx, lock, func() { s.alone(holders) })
-				}
-			})
-		}
-		all.Wait()
-		s.free(mine.Name())
 	})
 }
 

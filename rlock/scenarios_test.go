@@ -66,104 +66,26 @@ func eachKindOfTwo(t *testing.T, spec func(s *env, mine, other locker)) {
 	})
 }
 
-// A lock has one holder, as often as that has locked it, and every process sees that. No other caller gets
-// it, in the same process or another.
-func TestLockHasAtMostOneHolder(t *testing.T) {
-	eachKindOfTwo(t, func(s *env, mine, other locker) {
-		ctx := within(s)
-		before := took(other.TryLock(ctx, 0, 0))(s)
-		noError(s, before.Unlock(ctx))
-		h := took(mine.TryLock(ctx, 0, 0))(s)
-		held := func(count int64) {
-			s.Helper()
-			want(s, "count", must(h.HoldCount(ctx))(s), count)
-			want(s, "held", must(h.IsHeld(ctx))(s), count > 0)
-			want(s, "count of the one before", must(before.HoldCount(ctx))(s), 0)
-			want(s, "held by the one before", must(before.IsHeld(ctx))(s), false)
-			for _, l := range []locker{mine, other} {
-				want(s, "locked", must(l.IsLocked(ctx))(s), count > 0)
-				if count == 0 {
-					continue
-				}
-				if got, ok, err := l.TryLock(ctx, 0, 0); got != nil || ok || err != nil {
-					s.Errorf("TryLock: %v, %v, %v; want false", got, ok, err)
-				}
-			}
-		}
-		held(1)
-		noError(s, h.Relock(ctx))
-		held(2)
-		noError(s, h.Unlock(ctx))
-		held(1)
-		noError(s, h.Unlock(ctx))
-		held(0)
-		noError(s, took(other.TryLock(ctx, 0, 0))(s).Unlock(ctx))
-	})
-}
-
-// ForceUnlock unlocks the lock of any holder. Unlock of that holder returns an error then, and leaves the
-// next holder alone.
-func TestForceUnlock(t *testing.T) {
-	eachKindOfTwo(t, func(s *env, mine, other locker) {
-		ctx := within(s)
-		h := must(mine.LockFor(ctx, time.Hour))(s)
-		want(s, "forced", must(other.ForceUnlock(ctx))(s), true)
-		want(s, "locked", must(mine.IsLocked(ctx))(s), false)
-		want(s, "locked", must(other.IsLocked(ctx))(s), false)
-		want(s, "forced again", must(other.ForceUnlock(ctx))(s), false)
-		next := took(other.TryLock(ctx, 0, time.Hour))(s)
-		wantErr(s, "Unlock", h.Unlock(ctx), rlock.ErrLost)
-		want(s, "count of the next one", must(next.HoldCount(ctx))(s), 1)
-		noError(s, next.Unlock(ctx))
-	})
-}
-
-// ForceUnlock notifies a caller that waits.
-func TestForceUnlockNotifiesTheNext(t *testing.T) {
-	eachKindInBubble(t, func(s *env, lock locker) {
-		ctx := s.Context()
-		h := must(lock.LockFor(ctx, time.Hour))(s)
-		next := s.waits(ctx, lock)
-		start := time.Now()
-		want(s, "forced", must(lock.ForceUnlock(ctx))(s), true)
-		noError(s, comes(s, next).Unlock(ctx))
-		want(s, "waited", time.Since(start), 0)
-		wantErr(s, "Unlock", h.Unlock(ctx), rlock.ErrLost)
-	})
-}
-
-// RemainTimeToLive returns the rest of the lease, also after an Unlock of several, or of that of the
-// watchdog.
-func TestRemainTimeToLive(t *testing.T) {
-	eachKindOfTwo(t, func(s *env, mine, other locker) {
-		ctx := within(s)
-		lasts := func(lease time.Duration) {
-			s.Helper()
-			for _, l := range []locker{mine, other} {
-				if left := must(l.RemainTimeToLive(ctx))(s); left < lease-patience || left > lease {
-					s.Errorf("it lasts %v, want %v", left, lease)
-				}
-			}
-		}
-		want(s, "lasts", must(mine.RemainTimeToLive(ctx))(s), rlock.NotLocked)
-		h := must(mine.LockFor(ctx, time.Hour))(s)
-		lasts(time.Hour)
-		noError(s, h.Unlock(ctx))
-		want(s, "lasts", must(other.RemainTimeToLive(ctx))(s), rlock.NotLocked)
-
-		h = must(mine.LockFor(ctx, time.Minute))(s)
-		noError(s, h.Relock(ctx))
-		noError(s, h.Relock(ctx))
-		noError(s, h.Unlock(ctx))
-		noError(s, h.Unlock(ctx))
-		lasts(time.Minute)
-		noError(s, h.Unlock(ctx))
-
-		h = must(mine.Lock(ctx))(s) // the lease of the one before is not its own
-		lasts(30 * time.Second)
-		noError(s, s.look.Persist(ctx, mine.Name()).Err())
-		want(s, "lasts", must(mine.RemainTimeToLive(ctx))(s), rlock.NoTimeToLive)
-		noError(s, h.Unlock(ctx))
+// Locks of each kind: a lock has one holder, as often as that has locked it, and every process sees that.
+func TestLocks(t *testing.T) {
+	eachKind(t, func(t *testing.T, of kind) {
+		tell(t, of, map[string]string{
+			"a lock has at most one holder": "" +
+				"b1 takes; b1 unlocks; a1 takes; a1 holds 1; b1 holds 0; a2 refused 0s; b2 refused 0s; " +
+				"a sees locked; b sees locked; a1 relocks; a1 holds 2; b1 holds 0; a1 unlocks; a1 holds 1; " +
+				"a2 refused 0s; b2 refused 0s; a sees locked; a1 unlocks; a1 holds 0; b1 holds 0; " +
+				"a sees none; b sees none; b2 takes; b2 unlocks",
+			"ForceUnlock unlocks the lock of any holder, whose Unlock is an error and leaves the next one alone": "" +
+				"a1 locks 1h; b1 forces yes; a sees none; b sees none; b1 forces no; b2 takes; a1 lost; " +
+				"b2 holds 1; b2 unlocks",
+			"ForceUnlock notifies a caller that waits": "" +
+				"a1 locks 1h; a2 asks; now; a1 forces yes; a2 has; after 0s; a2 unlocks; a1 lost",
+			"RemainTimeToLive is the rest of the lease, also after an Unlock of several, or that of the watchdog": "" +
+				"a lasts -2; a1 locks 1h; a lasts 59m40s..1h; b lasts 59m40s..1h; a1 unlocks; b lasts -2; " +
+				"a2 locks 1m; a2 relocks; a2 relocks; a2 unlocks; a2 unlocks; a lasts 40s..1m; " +
+				"b lasts 40s..1m; a2 unlocks; a3 locks; a lasts 10s..30s; b lasts 10s..30s; " +
+				"redis PERSIST LOCK; a lasts -1; a3 unlocks",
+		})
 	})
 }
 
@@ -290,20 +212,28 @@ func TestServerThatIsDown(t *testing.T) {
 	})
 }
 
-// Callers whose contexts end at any moment leave nothing that is held or renewed, nor a place in a queue.
-func TestInterruptedCallersLeaveNothingBehind(t *testing.T) {
+// Callers of several processes hold a lock one at a time, each as often as it asks. Callers whose contexts end
+// at any moment leave nothing that is held or renewed, nor a place in a queue.
+func TestOneAtATime(t *testing.T) {
 	eachKind(t, func(t *testing.T, of kind) {
 		s := onRedis(t)
 		ctx, name := within(t), redistest.Name(t)
+		holders := make(chan struct{}, 1)
 		var all sync.WaitGroup
 		for _, c := range []*rlock.Client{s.locks, s.locks, s.client(), s.client()} {
 			all.Go(func() {
 				for range redistest.Rounds(t, 100) {
 					ending, end := context.WithCancel(ctx)
 					time.AfterFunc(rand.N(2*time.Millisecond), end)
-					if err := pass(ending, of(c, name)); err != nil && !errors.Is(err, context.Canceled) {
+					err := pass(ending, of(c, name), func() { s.alone(holders) })
+					if err != nil && !errors.Is(err, context.Canceled) {
 						t.Error(err)
 					}
+				}
+			})
+			all.Go(func() {
+				for range redistest.Rounds(t, 12) {
+					s.passes(ctx, of(c, name), func() { s.alone(holders) })
 				}
 			})
 		}
