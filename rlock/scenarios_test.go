@@ -75,12 +75,12 @@ func TestLocks(t *testing.T) {
 				"a sees locked; b sees locked; a1 relocks; a1 holds 2; b1 holds 0; a1 unlocks; a1 holds 1; " +
 				"a2 refused 0s; b2 refused 0s; a sees locked; a1 unlocks; a1 holds 0; b1 holds 0; " +
 				"a sees none; b sees none; b2 takes; b2 unlocks",
-			"ForceUnlock unlocks the lock of any holder, whose Unlock is an error and leaves the next one alone": "" +
+			"ForceUnlock is for any holder, whose Unlock is an error then and leaves the next one alone": "" +
 				"a1 locks 1h; b1 forces yes; a sees none; b sees none; b1 forces no; b2 takes; a1 lost; " +
 				"b2 holds 1; b2 unlocks",
 			"ForceUnlock notifies a caller that waits": "" +
 				"a1 locks 1h; a2 asks; now; a1 forces yes; a2 has; after 0s; a2 unlocks; a1 lost",
-			"RemainTimeToLive is the rest of the lease, also after an Unlock of several, or that of the watchdog": "" +
+			"RemainTimeToLive is the rest of a lease, after an Unlock of several, or of the watchdog": "" +
 				"a lasts -2; a1 locks 1h; a lasts 59m40s..1h; b lasts 59m40s..1h; a1 unlocks; b lasts -2; " +
 				"a2 locks 1m; a2 relocks; a2 relocks; a2 unlocks; a2 unlocks; a lasts 40s..1m; " +
 				"b lasts 40s..1m; a2 unlocks; a3 locks; a lasts 10s..30s; b lasts 10s..30s; " +
@@ -212,8 +212,8 @@ func TestServerThatIsDown(t *testing.T) {
 	})
 }
 
-// Callers of several processes hold a lock one at a time, each as often as it asks. Callers whose contexts end
-// at any moment leave nothing that is held or renewed, nor a place in a queue.
+// Callers of several processes hold a lock one at a time, each as often as it asks. Callers whose contexts
+// end at any moment leave nothing that is held or renewed, nor a place in a queue.
 func TestOneAtATime(t *testing.T) {
 	eachKind(t, func(t *testing.T, of kind) {
 		s := onRedis(t)

@@ -103,7 +103,7 @@ func last(words []string) string { return words[len(words)-1] }
 
 // lockSteps are the steps that are not of a caller.
 var lockSteps = map[string]func(p *lockPlay, words []string) error{
-	"now": func(p *lockPlay, words []string) error { p.now, p.sent = time.Now(), p.count(); return nil },
+	"now": func(p *lockPlay, _ []string) error { p.now, p.sent = time.Now(), p.count(); return nil },
 	"after": func(p *lockPlay, words []string) error {
 		return p.is("it was", int64(time.Since(p.now)), last(words))
 	},
@@ -124,7 +124,10 @@ var lockSteps = map[string]func(p *lockPlay, words []string) error{
 		}
 		return err
 	},
-	"listens": func(p *lockPlay, words []string) error { p.messages[last(words)] = p.listens(last(words)); return nil },
+	"listens": func(p *lockPlay, words []string) error {
+		p.messages[last(words)] = p.listens(last(words))
+		return nil
+	},
 	"message": func(p *lockPlay, words []string) error {
 		want(p, "message", p.messages[words[1]](), last(words))
 		return nil
@@ -135,7 +138,7 @@ var lockSteps = map[string]func(p *lockPlay, words []string) error{
 		})
 		return nil
 	},
-	"free":  func(p *lockPlay, words []string) error { p.settle(); p.free(); return nil },
+	"free":  func(p *lockPlay, _ []string) error { p.settle(); p.free(); return nil },
 	"close": func(p *lockPlay, words []string) error { return p.processes[last(words)].close() },
 	"die":   func(p *lockPlay, words []string) error { p.processes[last(words)].die(); return nil },
 	"redis": func(p *lockPlay, words []string) error {

@@ -221,7 +221,8 @@ func TestALeaseOfADroppedKeyHasEnded(t *testing.T) {
 	for _, call := range []string{"end", "extend"} {
 		for beside := range 3 {
 			next := fmt.Sprintf("key: lease %d; ", 2-beside)
-			tell(t, minute(2), map[string]string{fmt.Sprint(call, " beside ", beside): "key: lease 2 as old; " +
+			tell(t, minute(2), map[string]string{fmt.Sprint(call, " beside ", beside): "" +
+				"key: lease 2 as old; " +
 				strings.Repeat("sleep 50s; other: lease 1; sleep 1m; ", 4) +
 				strings.Repeat("key: lease 1; ", beside) + "key: " + call + " old expired; " +
 				strings.Repeat(next, (2-beside+1)/2) + "key: none 1; sleep 1m; key: lease 2",

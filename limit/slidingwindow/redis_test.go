@@ -73,7 +73,9 @@ func TestReturn(t *testing.T) {
 			"redis PTTL KEY = 3540000..3600001", tt.which, tt.left)
 	}
 	formtest.Tell(t, log(1000, time.Hour), map[string]string{
-		"among many records":                 many,
+		"among many records": many,
+		"a settlement frees nothing but its own grant": "" +
+			"reserve 400 as a; sleep 20m; take 600; settle a 0; sleep 40m; refuse 401; take 400",
 		"the key of a single record expires": "take 4 as a; back 1 a; redis PTTL KEY = 1..3600001",
 	})
 }
@@ -86,7 +88,8 @@ func TestOtherNumbersKeepWhatWasTaken(t *testing.T) {
 			rate     int64
 			interval time.Duration
 		}{
-			{20, time.Minute}, {20, time.Hour}, {5000, time.Minute}, {20, 17 * time.Second}, {20, time.Second},
+			{20, time.Minute}, {20, time.Hour}, {5000, time.Minute}, {20, 17 * time.Second},
+			{20, time.Second},
 		} {
 			both := map[string]formtest.Algorithm{"old": of(10, time.Minute), "now": of(to.rate, to.interval)}
 			reset := 2 * max(to.interval, time.Minute)

@@ -140,7 +140,7 @@ func TestSmooth(t *testing.T) {
 		"the unused permits of a second are saved": "acquire 5 0; sleep 2s; 2x acquire 5 0; acquire 5 1s",
 	})
 	tell(t, tokenbucket.Smooth{Rate: 2, Interval: time.Second, WarmUp: 4 * time.Second}, map[string]string{
-		"idle, it is cold: permits take three times as long at first, and less while it warms up": strings.Repeat(
+		"idle, it is cold: permits take three times as long, and less while it warms up": strings.Repeat(
 			"acquire 1 0; acquire 1 1375ms; acquire 1 1125ms; acquire 1 875ms; acquire 1 625ms; "+
 				"4x acquire 1 500ms; sleep 1m; ", 2) + "acquire 1 0",
 	})
