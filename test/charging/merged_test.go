@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -14,34 +13,6 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// B4: the reply to a merged call is lost, as often as go-redis sends it again. It
-// is charged once, and each caller gets the result of the first time.
-func TestAMergedCallIsChargedOnce(t *testing.T) {
-	const rate = 30
-	for seed := range uint64(4) {
-		InBothModes(t, rate, nil, func(p *Batch) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			permits := make([]int64, 2+random.IntN(20))
-			for i := range permits {
-				permits[i] = 1 + random.Int64N(9)
-			}
-			if seed == 0 {
-				permits = []int64{5, 5, 5, 5, 5, 4} // all that there is
-			}
-			guests := p.JoinAll(permits...)
-			lost := 1 + int(seed)%3
-			p.Proxy.SwallowReply(lost)
-			p.Open()
-			taken := p.Agree(rate, rate, []*Caller{p.First})
-			taken += p.Agree(rate, rate-1, guests)
-			if got := p.Proxy.Swallowed(); got != int64(lost) {
-				p.Fatalf("%d replies were lost, want %d", got, lost)
-			}
-			p.WantTaken(rate, taken)
-		})
-	}
-}
 
 // Each caller of a merged call gets its error, and nothing is kept.
 func TestAnErrorOfAMergedCallReachesAll(t *testing.T) {
@@ -83,15 +54,18 @@ func TestAnErrorOfAMergedCallReachesAll(t *testing.T) {
 	}
 }
 
-// A request above the rate gets its error, whatever it was merged with. The others
-// get their permits, also when the reply is lost.
+// A request above the rate gets its error, whatever it was merged with. All others get their permits, and are
+// charged once when replies are lost (B4).
 func TestOneAboveTheRateFailsAloneInAMergedCall(t *testing.T) {
-	for lost := range 2 {
+	for _, lost := range []int{0, 1, 3} {
 		InBothModes(t, 30, nil, func(p *Batch) {
 			guests := p.JoinAll(31, 10, 1<<40, 19, 1, 31)
 			p.Proxy.SwallowReply(lost)
 			p.Open()
 			p.WantTaken(30, 1+p.Agree(30, 29, guests))
+			if n := p.Proxy.Swallowed(); n != int64(lost) {
+				p.Errorf("%d replies were lost, want %d", n, lost)
+			}
 		})
 	}
 }

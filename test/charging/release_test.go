@@ -6,32 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// Own records lie behind more records of other Clients than a call reads: then the oldest go, and the
-// call ends.
-func TestAReleaseBehindManyRecordsOfOthersEnds(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 100_000, time.Minute)
-		l.Takes(5)
-		b.Now += 1000
-		const records = 5000
-		fill := make([]redis.Z, records)
-		for i := range fill {
-			fill[i] = redis.Z{Score: float64(b.Now), Member: fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)}
-		}
-		b.Want(b.Look.ZAdd(b.Context(), l.PermitsKey(), fill...).Err())
-		b.SetKey(l.ValueKey(), 100_000-records-5)
-		l.Gives(7)
-		l.Has(100_000 - records + 2)
-	})
-}
 
 // Processes take permits at random, and give back of those that still count, in each format of
 // records: no interval has more than the rate, where what a process gives back counts against

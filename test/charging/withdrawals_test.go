@@ -16,24 +16,6 @@ import (
 // The specs here are of permits that were taken for callers that never knew.
 // They come back, all of them and no others, whatever else happens to the limiter.
 
-// Java writes a record of no permits for each tryAcquire(0). However many of them are
-// the newest, a release finds what is behind them, and ends.
-func TestAReleaseFindsRecordsBehindEmptyOnes(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour)
-	n.Takes(5)
-	n.JavaTakes(4001, 0, n.Now+1)
-	n.Now += 2
-	before := n.ScriptsRun()
-	ctx := TimeLimit(t, 5*time.Second)
-	err := n.Release(ctx, 5)
-	if ran := n.ScriptsRun() - before; err != nil || ran > 10 {
-		t.Errorf("%v after %d scripts", err, ran)
-	}
-	if out := n.Out(n.PermitsKey()); out != 0 {
-		t.Errorf("%d permits are out, though all were given back", out)
-	}
-}
-
 // A call handles 2,000 records. Several calls take back the permits in more records.
 func TestAllOfManyRecordsIsTakenBack(t *testing.T) {
 	const many = 5000
