@@ -64,6 +64,9 @@ func uses(ctx context.Context, calls caller, permits, used int64) (result string
 	return fmt.Sprint(true, r.Settle(ctx, used))
 }
 
+// hurries sends a request again without a pause.
+func hurries(o *redis.Options) { o.MinRetryBackoff, o.MaxRetryBackoff = 1, 1 }
+
 // randomRow returns random steps. None fails, or takes more than the rate: then what is sent again notes more.
 // Either other programs write as well, or reservations are settled, which puts no value right.
 func randomRow(random *rand.Rand) (row []string) {
@@ -148,7 +151,6 @@ func TestRandomRowsComeOutAlike(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	hurries := func(o *redis.Options) { o.MinRetryBackoff, o.MaxRetryBackoff = 1, 1 }
 	mini, server := redistest.Mini(t), redistest.Start(t)
 	benches := map[string]*Bench{}
 	for _, sent := range []string{"", ", sent again"} {

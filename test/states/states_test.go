@@ -111,10 +111,10 @@ func TestStates(t *testing.T) {
 				}
 				t.Run(way.name, func(t *testing.T) {
 					m := redistest.Mini(t)
-					rowOn(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m), way, row)
+					rowOn(t, redistest.MiniClient(t, m, hurries), redistest.MiniClient(t, m), way, row)
 				})
 				t.Run(way.name+" on Redis", func(t *testing.T) {
-					rowOn(t, server.Client(t), server.Admin(), way, row)
+					rowOn(t, server.Client(t, hurries), server.Admin(), way, row)
 				})
 			}
 		})
