@@ -1,7 +1,7 @@
 -- span.lua: finds the longest interval that was in use on a limiter lately, where versions take turns and
 -- each sets its own. Records and keys stay for the longest interval.
 --
--- The field `longest` holds `interval until`; other versions may write two more numbers. finish.lua writes it.
+-- The field `longest` holds `interval until`; older versions write two more numbers. finish.lua writes it.
 
 -- setSpan sets l.span, the longest of these intervals; l.longest, what the field is to hold, nil if there is
 -- none, false if it must go; and l.afresh, if the value may be that of another interval. field is what

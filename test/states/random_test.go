@@ -17,8 +17,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// An again is a caller whose requests are sent twice, because of an error of the first copies. Those of errNever
-// have not arrived: then the scripts judge the second copies, by their general case.
+// An again is a caller whose requests are sent twice, because of an error of the first copies. Those of
+// errNever have not arrived: then the scripts judge the second copies, by their general case.
 type again struct {
 	caller
 	*Failures
@@ -67,14 +67,14 @@ func uses(ctx context.Context, calls caller, permits, used int64) (result string
 // hurries sends a request again without a pause.
 func hurries(o *redis.Options) { o.MinRetryBackoff, o.MaxRetryBackoff = 1, 1 }
 
-// randomRow returns random steps. None fails, or takes more than the rate: then what is sent again notes more.
-// Either other programs write as well, or reservations are settled, which puts no value right.
+// randomRow returns random steps. None fails, or takes more than the rate: then what is sent again notes
+// more. Either other programs write as well, or reservations are settled, which puts no value right.
 func randomRow(random *rand.Rand) (row []string) {
 	of := func(all ...string) string { return all[random.IntN(len(all))] }
 	each := of("", " each")
 	row = append(row, "rate "+of("20", "40")+" 1s"+of("", "", " 1h")+each)
-	kinds := strings.Split("take $N|take $N|take $N|take $N|give $N|+100|+250|+1000|+61000|other take $N|rate $R 1s"+
-		each+"|rate $R 300ms keep"+each+"|rate $R 1s keep 1h"+each, "|")
+	kinds := []string{"take $N", "take $N", "take $N", "take $N", "give $N", "+100", "+250", "+1000", "+61000",
+		"other take $N", "rate $R 1s" + each, "rate $R 300ms keep" + each, "rate $R 1s keep 1h" + each}
 	if random.IntN(3) == 0 {
 		kinds = append(kinds, "use $N $N", "use $N $N", "use $N $N", "use $N 0")
 	} else {
@@ -145,8 +145,8 @@ func (p *play) state(start int64) string {
 	return state
 }
 
-// Random rows come out alike on miniredis and on Redis, and whether the scripts judge a request by their first
-// half or by the general case.
+// Random rows come out alike on miniredis and on Redis, and whether the scripts judge a request by their
+// first half or by the general case.
 func TestRandomRowsComeOutAlike(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

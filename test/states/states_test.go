@@ -31,7 +31,7 @@ var ways = []way{
 	{name: "Bc0I of 8", calls: inFormat(BC0I8), without: "many repair"},
 	{name: "a Group", calls: inGroup, without: "single"},
 	{name: "a rate of its own", calls: withRate, without: "many try update hash! unset delete"},
-	{name: "reservations", calls: func(l *Limiter) caller { return reserves{l} }, without: "many give bad single"},
+	{name: "reservations", calls: reserving, without: "many give bad single"},
 	{name: "slots of 1 ms", calls: inSlotsOf(time.Millisecond), without: "many own records lose hold"},
 	{name: "reservations of fI", calls: reservesFI, without: "many give bad single own repair"},
 	{name: "sent again", calls: sentAgain(errNever, alone), without: "many lose hold exceeds"},
@@ -70,6 +70,8 @@ func (o ownRate) Allow(ctx context.Context, permits int64) (rratelimiter.Result,
 func inSlotsOf(d time.Duration) func(l *Limiter) caller {
 	return func(l *Limiter) caller { return l.Coarse(d, rratelimiter.WithID(l.Client.ID())).RateLimiter }
 }
+
+func reserving(l *Limiter) caller { return reserves{l} }
 
 func reservesFI(l *Limiter) caller {
 	return reserves{l.InFormat(FI, rratelimiter.WithID(l.Client.ID()))}
