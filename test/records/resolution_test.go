@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -68,11 +70,15 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 				if r.Allowed {
 					told.Grant((b.Now+slot-1)/slot*slot, n)
 				}
-				left, reset := rate-told.Out(b.Now, interval), told.Reset(b.Now)
-				if err != nil || !r.Allowed && r.RetryAfter != told.Wait(b.Now, n) || r.ResetAfter != reset ||
-					r.Remaining != left {
-					b.Fatalf("%d permits: %+v, %v; want %v, %d left and a reset after %v", n, r, err,
-						told.Wait(b.Now, n), left, reset)
+				b.Want(err)
+				want := rratelimiter.Result{Allowed: r.Allowed, Remaining: rate - told.Out(b.Now, interval),
+					ResetAfter: told.Reset(b.Now)}
+				if !r.Allowed {
+					want.RetryAfter = told.Wait(b.Now, n)
+				}
+				want.Name, want.Limit, want.Interval = l.Name(), rate, interval*time.Millisecond
+				if !reflect.DeepEqual(r, want) {
+					b.Fatalf("%d permits: %+v, want %+v", n, r, want)
 				}
 				if r.Allowed && exact.Wait(b.Now, n) != 0 || !r.Allowed && late.Wait(b.Now, n) == 0 {
 					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",

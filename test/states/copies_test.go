@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // testdata
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,8 @@ func TestCopies(t *testing.T) {
 	for name, row := range rows(copies) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, way := range append(ways, way{name: "a resolution", calls: inSlotsOf(10 * time.Millisecond)}) {
+			slots := way{name: "a resolution", calls: inSlotsOf(10 * time.Millisecond)}
+			for _, way := range append(slices.Clip(ways), slots) {
 				if !hasStep(row, way.without) {
 					t.Run(way.name, func(t *testing.T) { copiesOn(t, server, way, row) })
 				}
@@ -51,7 +53,7 @@ func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
 	p.Want(p.asks("give", 1)(t.Context()))
 	p.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
 	for step := range strings.SplitSeq(row, ";") {
-		if p.copies(step, strings.Fields(step)); t.Failed() {
+		if p.copies(step); t.Failed() {
 			t.Fatalf("at %q", step)
 		}
 	}
@@ -84,59 +86,79 @@ func (p *copyPlay) asks(what string, permits int64) func(ctx context.Context) er
 	}
 }
 
-// copies does a step.
-func (p *copyPlay) copies(step string, words []string) {
-	p.Helper()
-	n := int64(0)
-	_, _ = fmt.Sscan(words[len(words)-1], &n)
-	ctx := p.Context()
-	switch words[0] {
-	case "once", "single":
-	case "take", "no", "give":
-		p.Want(p.asks(words[0], n)(ctx))
-	case "forget":
-		p.Want(p.Look.ScriptFlush(ctx).Err())
-	case "rename":
+// copySteps are the words of a row; testdata/copies.txt says what they mean. n is the number of a step.
+var copySteps = map[string]func(p *copyPlay, words []string, n int64){
+	"once":   func(*copyPlay, []string, int64) {},
+	"single": func(*copyPlay, []string, int64) {},
+	"take":   (*copyPlay).askNow,
+	"no":     (*copyPlay).askNow,
+	"give":   (*copyPlay).askNow,
+	"exceeds": func(p *copyPlay, _ []string, n int64) {
+		WantErr(p, ErrOf(p.calls.Allow(p.Context(), n)), rratelimiter.ErrPermitsExceedRate)
+	},
+	"out": func(p *copyPlay, _ []string, n int64) { p.isOut(n) },
+
+	"lose": func(p *copyPlay, _ []string, n int64) {
+		p.Proxy.SwallowReply(int(n))
+		p.lost += n
+	},
+	"fails": func(p *copyPlay, words []string, n int64) {
+		WantErr(p, p.asks(words[1], n)(p.Context()), rratelimiter.ErrNoAnswer)
+	},
+	"hold": func(p *copyPlay, words []string, n int64) {
+		ctx, leave := context.WithCancel(p.Context())
+		p.first, p.held, p.leave = p.Holds(func() error { return p.asks(words[1], n)(ctx) }), words[1], leave
+	},
+	"overtaken": func(p *copyPlay, _ []string, _ int64) { p.Want(p.first.Overtaken()) },
+	"gone": func(p *copyPlay, _ []string, _ int64) {
+		WantErr(p, p.first.Overtaken(), rratelimiter.ErrNoAnswer)
+		if p.held != "give" { // nothing takes a release back
+			p.first.Followed()
+		}
+	},
+	"leaves": func(p *copyPlay, _ []string, _ int64) {
+		p.leave()
+		WantErr(p, <-p.first.Told, context.Canceled)
+	},
+	"arrives": func(p *copyPlay, _ []string, _ int64) {
+		p.first.Arrives()
+		p.leave()
+	},
+
+	"forget": func(p *copyPlay, _ []string, _ int64) { p.Want(p.Look.ScriptFlush(p.Context()).Err()) },
+	"rename": func(p *copyPlay, _ []string, _ int64) {
 		name := p.Name() + "-new"
 		p.Want(p.calls.(interface {
 			Rename(ctx context.Context, name string) error
-		}).Rename(ctx, name))
+		}).Rename(p.Context(), name))
 		p.Limiter = p.Wrap(p.Client.RateLimiter(name))
 		p.look = p.Other()
-	case "clients":
+	},
+	"clients": func(p *copyPlay, _ []string, n int64) {
 		for range n {
 			c := p.Other()
 			c.Takes(1)
 			c.Gives(1)
 		}
-	case "exceeds":
-		WantErr(p, ErrOf(p.calls.Allow(ctx, n)), rratelimiter.ErrPermitsExceedRate)
-	case "lose":
-		p.Proxy.SwallowReply(int(n))
-		p.lost += n
-	case "fails":
-		WantErr(p, p.asks(words[1], n)(ctx), rratelimiter.ErrNoAnswer)
-	case "hold":
-		ctx, p.leave = context.WithCancel(ctx)
-		p.first, p.held = p.Holds(func() error { return p.asks(words[1], n)(ctx) }), words[1]
-	case "overtaken":
-		p.Want(p.first.Overtaken())
-	case "gone":
-		WantErr(p, p.first.Overtaken(), rratelimiter.ErrNoAnswer)
-		if p.held != "give" { // nothing takes a release back
-			p.first.Followed()
-		}
-	case "leaves":
-		p.leave()
-		WantErr(p, <-p.first.Told, context.Canceled)
-	case "arrives":
-		p.first.Arrives()
-		p.leave()
-	case "out":
-		p.isOut(n)
-	default:
+	},
+}
+
+// copies does a step, of this table or of the other one.
+func (p *copyPlay) copies(step string) {
+	p.Helper()
+	words, n := strings.Fields(step), int64(0)
+	_, _ = fmt.Sscan(words[len(words)-1], &n)
+	if do := copySteps[words[0]]; do != nil {
+		do(p, words, n)
+	} else {
 		p.does(step)
 	}
+}
+
+// askNow is take, no or give.
+func (p *copyPlay) askNow(words []string, n int64) {
+	p.Helper()
+	p.Want(p.asks(words[0], n)(p.Context()))
 }
 
 // isOut expects permits to be out at last. A late copy may come after a look, and be taken back after that.
