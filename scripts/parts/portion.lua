@@ -36,7 +36,6 @@ local function otherWaiters(l)
 end
 
 -- portion reads argument, which is ARGV[14], for a call whose first request is for first permits. It returns
--- nil if no caller stood in line, or else
 --   quota   the permits that callers in line may take; nil without a bound
 --   paced   quota is less than the portion leaves, and more of the portion may be taken soon
 --   wants   the permits that they want, a text
@@ -44,9 +43,6 @@ end
 --   mine    until when the entry of this Client counts, 0 if it wants another number now
 local function portion(l, argument, first)
   local wants, holds, left, recent = string.match(argument, '^(%d+) (%d+) (%d+) (%d+)$')
-  if not wants then
-    return nil
-  end
   local others, ahead, crowd, noted, till = otherWaiters(l)
   -- Other Clients leave no more than the portion, so a request for more would never be granted. The portion
   -- of a Client that holds nothing is at least its first request: its entry says that it wants that many.
