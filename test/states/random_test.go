@@ -33,7 +33,7 @@ func sentAgain(err error, calls func(l *Limiter) caller) func(l *Limiter) caller
 
 // loses loses the first copy of a request, or its reply.
 func (a *again) loses(call func()) {
-	a.Errs = []error{a.err}
+	a.Errs, a.Sent = []error{a.err}, nil
 	call()
 	a.Errs = nil // not each request is sent
 }
@@ -157,12 +157,13 @@ func TestRandomRowsComeOutAlike(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	mini, server := redistest.Mini(t), redistest.Start(t)
-	benches := map[string]*Bench{}
+	benches, others := map[string]*Bench{}, map[string]*rratelimiter.Client{}
 	for _, sent := range []string{"", ", sent again"} {
 		for on, rdb := range map[string]*redis.Client{
 			"miniredis": redistest.MiniClient(t, mini, hurries), "Redis": server.Client(t, hurries),
 		} {
 			benches[on+sent] = NewBench(t, rdb, rdb)
+			others[on+sent] = benches[on+sent].NewClient()
 		}
 	}
 	lost := map[string]*Failures{}
@@ -176,7 +177,9 @@ func TestRandomRowsComeOutAlike(t *testing.T) {
 		for name, b := range benches {
 			b.Now = 1_700_000_000_000 + int64(n)*10_000_019
 			l := b.NewLimiter(Overall, 0, 0)
-			p := &play{Limiter: l, calls: l.RateLimiter}
+			other := l.By(others[name])
+			p := &play{Limiter: l, calls: l.RateLimiter,
+				another: &play{Limiter: other, calls: other.RateLimiter}}
 			if n%2 == 0 {
 				p.calls = inGroup(l)
 			}
