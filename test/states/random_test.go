@@ -79,7 +79,8 @@ func randomRow(random *rand.Rand) (row []string) {
 	each := of("", " each")
 	row = append(row, "rate "+of("20", "40")+" 1s"+of("", "", " 1h")+each)
 	kinds := []string{"take $N", "take $N", "take $N", "take $N", "give $N", "+100", "+250", "+1000",
-		"+61000", "other take $N", "rate $R 1s" + each, "rate $R 300ms keep" + each, "rate $R 1s keep 1h" + each}
+		"+61000", "other take $N", "rate $R 1s" + each, "rate $R 300ms keep" + each,
+		"rate $R 1s keep 1h" + each}
 	if random.IntN(3) == 0 {
 		kinds = append(kinds, "use $N $N", "use $N $N", "use $N $N", "use $N 0")
 	} else {
