@@ -16,7 +16,8 @@ func TestFair(t *testing.T) {
 		"a single attempt is refused while a caller waits, and leaves nothing behind (I5)": "" +
 			"put java:1 1h; a1 refused 0s; a1 refused 0s; queue java:1; a1 forces no",
 		"callers that leave keep the order of the others, and delay none": "" +
-			"a1 locks; a2 refused 20ms; queue; a2 waits; a3 waits; a4 waits; a3 leaves; a1 unlocks; a2 has; " +
+			"a1 locks; a2 refused 20ms; queue; a2 waits; a3 waits; a4 waits; a3 leaves; a1 unlocks; " +
+			"a2 has; " +
 			"a2 unlocks; a4 has; a4 unlocks; free; a1 takes; a1 unlocks",
 		"a head that leaves while the lock is free notifies the next owner; Java does not (I10)": "" +
 			"a1 locks 1h; a2 waits; put java:1 1h; listens java:1; redis DEL LOCK; a2 leaves; " +
@@ -79,7 +80,8 @@ func TestFairInTime(t *testing.T) {
 			"redis HSET LOCK java:1 1; redis PEXPIRE LOCK 5000; now; a1 waits; a2 waits; a1 has; " +
 			"after 4s..6s; redis DEL LOCK; now; a2 has; after 0s..10s; a2 unlocks",
 		"a caller that asks after the sorted set was lost is in the queue once": "" +
-			"a1 locks; put java:1 1h; a2 waits; redis ZREM SCORES a2; redis PUBLISH CHANNEL:a2 0; sleep 1s; " +
+			"a1 locks; put java:1 1h; a2 waits; redis ZREM SCORES a2; redis PUBLISH CHANNEL:a2 0; " +
+			"sleep 1s; " +
 			"place a2 20s..30s; queue java:1 a2; a2 leaves; a1 unlocks",
 		"a bounded wait has a place that ends soon after it": "" +
 			"a1 locks; a2 waits 3s; sleep 1s; place a2 2s..3s; sleep 2500ms; queue; a1 unlocks; free",
