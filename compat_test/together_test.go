@@ -287,7 +287,7 @@ var _ = Describe("Releases of several processes beside Java", func() {
 					now := time.Now()
 					log.Add(grants.Entry{Process: process, Start: from, End: now, Permits: permits})
 					if permits < 0 && now.Sub(since) >= interval {
-						// Its records may have expired. Then those of others are taken.
+						// Its records may have expired. Then it takes records of other callers.
 						log.Lose(grants.Loss{To: now, Since: from, Why: "a release came late"})
 					}
 				})

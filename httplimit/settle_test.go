@@ -123,7 +123,7 @@ func TestHandlersSettle(t *testing.T) {
 	}
 }
 
-// Several Middlewares with WithSettle are settled by one call, others are not.
+// Several Middlewares with WithSettle are settled by one call; a Middleware without it is not.
 func TestSettleReachesEachMiddleware(t *testing.T) {
 	users, whole, apart := &account{Left: 10}, &account{Left: 100}, &account{Left: 1000}
 	var handler http.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

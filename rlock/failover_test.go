@@ -78,9 +78,12 @@ func TestFairPlaceThatAFailoverBroughtBack(t *testing.T) {
 		}
 		s.tidied(locks)
 		back := func(owner string) {
-			noError(s, s.look.LPush(ctx, s.queue, owner).Err())
 			score := float64(time.Now().Add(time.Hour).UnixMilli())
-			noError(s, s.look.ZAdd(ctx, s.scores, redis.Z{Score: score, Member: owner}).Err())
+			noError(s, errOf(s.look.TxPipelined(ctx, func(tx redis.Pipeliner) error { // no look comes between
+				tx.LPush(ctx, s.queue, owner)
+				tx.ZAdd(ctx, s.scores, redis.Z{Score: score, Member: owner})
+				return nil
+			})))
 		}
 		back(ended[0])
 		next := must(lock.Lock(ctx))(s)

@@ -38,7 +38,7 @@ type playedProcess struct {
 	die   func()
 }
 
-// A playedCaller has a hold, or waits for one, or both one after the other.
+// A playedCaller has a hold, or waits for one, or both, consecutively.
 type playedCaller struct {
 	p     *lockPlay
 	lock  locker

@@ -106,7 +106,7 @@ func TestHalfCallsEnd(t *testing.T) {
 	}
 }
 
-// What one client can send has bounds.
+// The requests of one client have bounds.
 func TestRequestsHaveBounds(t *testing.T) {
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
 	conn := dial(t, p.grpc)
@@ -151,7 +151,7 @@ func TestRequestsHaveBounds(t *testing.T) {
 	}
 }
 
-// Further connections than --connections wait until others have ended.
+// More connections than --connections wait until earlier ones have ended.
 func TestConnectionsHaveABound(t *testing.T) {
 	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded",
 		"--connections", "8")

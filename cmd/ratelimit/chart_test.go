@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// The limits of the chart are valid, and its arguments and variables are those that the service reads.
+// The limits of the chart are valid, and the service reads its arguments and variables.
 func TestTheChart(t *testing.T) {
 	const chart = "chart/"
 	text := redistest.Must(os.ReadFile(chart + "values.yaml"))(t)

@@ -134,7 +134,7 @@ func TestBesideTheReference(t *testing.T) {
 			t.Errorf("ours, %s: %s, want %s", request, got, c[len(c)-1])
 		}
 	}
-	// TestSettings, TestAddressesOfRedis and those of Parse have the same verdicts of ours.
+	// TestSettings, TestAddressesOfRedis and those of Parse have the same results of ours.
 	fraction := strings.ReplaceAll(limits, "unit: 2", "unit: 0.5")
 	for _, c := range []struct {
 		environment, text string

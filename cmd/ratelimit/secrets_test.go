@@ -59,7 +59,7 @@ descriptors:
 }
 
 // Values that the reference service takes are taken, and profiles are for this machine alone unless the
-// service is told otherwise.
+// settings say otherwise.
 func TestSettings(t *testing.T) {
 	debug := func(s *settings) string { return s.debug }
 	level := func(s *settings) string { return levels[strings.ToUpper(s.LogLevel)].String() }

@@ -90,7 +90,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// Connections beyond mostConnections wait until others have ended.
+// Connections beyond mostConnections wait until earlier ones have ended.
 func TestServeBoundsItsConnections(t *testing.T) {
 	t.Parallel()
 	url, _, _ := serve(t, redistest.Start(t), "--listen 127.0.0.1:0")

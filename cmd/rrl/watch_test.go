@@ -28,12 +28,12 @@ func TestWatchWritesNothing(t *testing.T) {
 			t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
 		}
 	}
-	transactions, known := 0, redistest.Must(s.Admin().Command(t.Context()).Result())(t)
+	transactions, commands := 0, redistest.Must(s.Admin().Command(t.Context()).Result())(t)
 	for _, command := range sent() {
 		if command == "multi" {
 			transactions++
 		}
-		if info := known[command]; info == nil || slices.Contains(info.Flags, "write") {
+		if info := commands[command]; info == nil || slices.Contains(info.Flags, "write") {
 			t.Errorf("it sent %s", command)
 		}
 	}

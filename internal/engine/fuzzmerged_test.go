@@ -171,8 +171,8 @@ func (g *merged) call(keys []string, now int64) {
 	if err == nil {
 		_, err = redisx.Decode(val)
 	}
-	known := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
-	if err != nil && !slices.ContainsFunc([]string{"BADFIELD", "NOTINIT", "OTHERTYPE"}, known) {
+	hasCode := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
+	if err != nil && !slices.ContainsFunc([]string{"BADFIELD", "NOTINIT", "OTHERTYPE"}, hasCode) {
 		g.Fatalf("%.300q: %v", argv, err)
 	}
 }

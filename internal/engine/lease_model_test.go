@@ -23,7 +23,7 @@ var modelLeases = [3]struct {
 	name         byte
 }{{4, 2, 9}, {3, 3, 0}, {3, 2, 5}}
 
-// A leaseModel delivers the calls of leases of two Clients, and acquires of others, in every order, with
+// A leaseModel delivers the calls of leases of two Clients, and acquires of other callers, in every order, with
 // copies that come late, while permits of the leases are used and time passes. The leases themselves and the
 // scripts are the real ones.
 //
@@ -129,8 +129,8 @@ func (m *leaseModel) fails(s leaseState, format string, args ...any) {
 // carryOut makes Redis carry out a call, and returns the permits that it grants.
 func (m *leaseModel) carryOut(s *leaseState, name string, send func() (int64, error)) (granted int64) {
 	call := callOf{s.redis, s.now, s.copies == 0, name}
-	done, known := m.effects[call]
-	if !known {
+	done, ok := m.effects[call]
+	if !ok {
 		m.restore(m.redis[s.redis])
 		m.now = theTime + int64(s.now)
 		granted, err := send()
@@ -153,8 +153,8 @@ func (m *leaseModel) place(s snapshot, last bool) int {
 		}
 	}
 	s.text = fmt.Sprint(s.hash, s.value, s.records)
-	at, known := m.places[s.text]
-	if !known {
+	at, ok := m.places[s.text]
+	if !ok {
 		at = len(m.redis)
 		m.places[s.text], m.redis = at, append(m.redis, s)
 	}

@@ -67,8 +67,8 @@ func (m *leaseModel) settle(s leaseState, i int, next func(string, leaseState)) 
 func (m *leaseModel) withdraw(s leaseState, i int, next func(string, leaseState)) {
 	l := s.leases[i]
 	to, ok := s.comes(l.withdrawn)
-	known := l.ended || l.granted && l.left < modelLeases[i].permits
-	if m.withdraws[i] == nil || !ok || !s.begun(i) || known {
+	settled := l.ended || l.granted && l.left < modelLeases[i].permits
+	if m.withdraws[i] == nil || !ok || !s.begun(i) || settled {
 		return
 	}
 	m.carryOut(&to, fmt.Sprint("withdraw ", i, l.withdrawn), func() (int64, error) {

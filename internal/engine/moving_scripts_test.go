@@ -45,16 +45,16 @@ func moments(f int, now int64, keep int, coarse bool) []moment {
 	}
 	sc.granted = fmt.Sprintf("%d 8 5 %d", now, sc.at)
 
-	// The record own holds the 5 permits of the grant; first and second hold them together.
-	own := sc.record(5)
+	// The record all holds the 5 permits of the grant; first and second hold them together.
+	all := sc.record(5)
 	first, second := sc.record(2), sc.record(3)
 	const garbage, other = "abc", "\x10abcdefghijklmnop\x05\x00\x00\x00"
 	for when, members := range map[string][]redis.Z{
-		"":                   scored(sc.at, own),
+		"":                   scored(sc.at, all),
 		", of others":        scored(now, other),
 		", two":              scored(sc.at, first, second),
-		", and an old one":   append(scored(sc.old, other), scored(sc.at, own)...),
-		", all expired":      scored(sc.old, own),
+		", and an old one":   append(scored(sc.old, other), scored(sc.at, all)...),
+		", all expired":      scored(sc.old, all),
 		", two, all expired": scored(sc.old, first, second),
 	} {
 		sc.requests(when, members)
@@ -63,12 +63,12 @@ func moments(f int, now int64, keep int, coarse bool) []moment {
 	}
 	for what, members := range map[string][]redis.Z{
 		"garbage": scored(now, garbage), "other": scored(now, other),
-		"old": scored(sc.old, other), "ahead": scored(now+3*hour, own),
+		"old": scored(sc.old, other), "ahead": scored(now+3*hour, all),
 	} {
 		sc.repairs(what, members)
 	}
-	sc.add("peek", peekScript, sc.granted, scored(now, own), given{argPermits: 1})
-	sc.rates(keep, own)
+	sc.add("peek", peekScript, sc.granted, scored(now, all), given{argPermits: 1})
+	sc.rates(keep, all)
 	return sc.all
 }
 
@@ -159,18 +159,18 @@ func (sc *scene) repairs(what string, members []redis.Z) {
 }
 
 // rates adds calls that set the rate. Their ARGV[2] is that rate.
-func (sc *scene) rates(keep int, own string) {
+func (sc *scene) rates(keep int, all string) {
 	const rate = 20
 	for _, state := range []string{"0", "1"} {
 		for what, at := range map[string]int64{"old": sc.old, "outstanding": sc.now} {
 			what = "set rate, keep state " + state + ", " + what
 			args := given{3: hour, 4: keep, 5: state, 7: "0"}
-			sc.add(what, setRateScript, sc.granted, scored(at, own), args)
+			sc.add(what, setRateScript, sc.granted, scored(at, all), args)
 			args[argSession] = rate
 		}
 	}
 	args := given{3: hour, 4: keep}
-	sc.add("try to set a rate", trySetRateScript, sc.granted, scored(sc.now, own), args)
+	sc.add("try to set a rate", trySetRateScript, sc.granted, scored(sc.now, all), args)
 	args[argSession] = rate
 }
 

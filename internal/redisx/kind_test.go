@@ -66,8 +66,8 @@ func TestKindOf(t *testing.T) {
 	} {
 		t.Run(spec.what, func(t *testing.T) {
 			kind := KindOf(spec.rdb)
-			if known := spec.want.Single || spec.want.Sharded; kind.Known() != known {
-				t.Errorf("known %v, want %v", kind.Known(), known)
+			if want := spec.want.Single || spec.want.Sharded; kind.Known() != want {
+				t.Errorf("known %v, want %v", kind.Known(), want)
 			}
 			if kind.rdb != spec.rdb || (kind.servers != nil) != spec.servers {
 				t.Errorf("client %v, visits several servers: %v", kind.rdb, kind.servers != nil)

@@ -91,10 +91,10 @@ func (o *outbox) busy() (n int) {
 
 // comes runs the call in a goroutine, and passes the outcome to check before it closes ended.
 func (c *crowd) comes(ctx context.Context, check func(unsure bool, err error)) (ended <-chan struct{}) {
-	own, end := *c.call, make(chan struct{})
+	copied, end := *c.call, make(chan struct{})
 	c.wg.Go(func() {
 		defer close(end)
-		_, unsure, err := c.runner.Run(ctx, &own)
+		_, unsure, err := c.runner.Run(ctx, &copied)
 		switch {
 		case check != nil:
 			check(unsure, err)
@@ -114,9 +114,9 @@ func (c *crowd) waits(n int) {
 // A call alone is sent at once, though others that have no reply take all places.
 func TestACallAloneWaitsForNoOther(t *testing.T) {
 	c := newCrowd(t, pipelinesAtOnce)
-	own := *c.call
-	own.Alone = true
-	if _, _, err := c.runner.Run(t.Context(), &own); err != nil || c.outbox().busy() != pipelinesAtOnce {
+	copied := *c.call
+	copied.Alone = true
+	if _, _, err := c.runner.Run(t.Context(), &copied); err != nil || c.outbox().busy() != pipelinesAtOnce {
 		t.Errorf("%v, with %d others under way; want none of them to be waited for", err, c.outbox().busy())
 	}
 }
@@ -182,8 +182,8 @@ func TestAPanicInAPipelineEndsNoOtherCall(t *testing.T) {
 					panics.Add(1)
 				}
 			}()
-			own := *c.call
-			if _, _, err := c.runner.Run(t.Context(), &own); err != nil {
+			copied := *c.call
+			if _, _, err := c.runner.Run(t.Context(), &copied); err != nil {
 				c.Error(err)
 			}
 		})
@@ -280,16 +280,16 @@ func overdue(t *testing.T, hanging int) {
 	defer wg.Wait()
 	defer release()
 	for i := range hanging {
-		own := *call
-		wg.Go(func() { _, _, _ = p.runner.Run(t.Context(), &own) })
+		copied := *call
+		wg.Go(func() { _, _, _ = p.runner.Run(t.Context(), &copied) })
 		redistest.Eventually(t, "a call that hangs", func() bool { return p.proxy.Held() == int64(i+1) })
 	}
 	for range callers {
-		own := *call
+		copied := *call
 		served.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			if _, _, err := p.runner.Run(ctx, &own); err != nil {
+			if _, _, err := p.runner.Run(ctx, &copied); err != nil {
 				t.Error(err)
 			}
 		})

@@ -25,7 +25,7 @@ type path struct {
 	runner Runner
 	server *redistest.Server
 	proxy  *redistest.Proxy
-	heard  []string // the errors that the observer in the context got
+	errors []string // the errors that the observer in the context got
 
 	mu   sync.Mutex // guards sent
 	sent [][]string
@@ -65,7 +65,7 @@ func (p *path) knows(sc *Script) {
 
 // runs runs a call, with an observer of its failures.
 func (p *path) runs(call *Call) (reply Reply, unsure bool, err error) {
-	observe := func(err error) { p.heard = append(p.heard, err.Error()) }
+	observe := func(err error) { p.errors = append(p.errors, err.Error()) }
 	return p.runner.Run(context.WithValue(p.Context(), FailureKey{}, observe), call)
 }
 
@@ -122,8 +122,8 @@ func TestAnUnknownScriptIsSentWhole(t *testing.T) {
 	if got := fmt.Sprint(p.wasSent(3)); got != want {
 		t.Errorf("sent %s, want %s", got, want)
 	}
-	if len(p.heard) > 0 {
-		t.Errorf("the observer got %q", p.heard)
+	if len(p.errors) > 0 {
+		t.Errorf("the observer got %q", p.errors)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestALostReplyOfARepeatableScript(t *testing.T) {
 	if got := fmt.Sprintf("%q %q", sent[0][4:], sent[1][4:6]); got != `["a"] ["a" ""]` {
 		t.Errorf("arguments %s", got)
 	}
-	if fmt.Sprint(p.heard) != "[EOF]" {
-		t.Errorf("the observer got %q, want the end of the connection", p.heard)
+	if fmt.Sprint(p.errors) != "[EOF]" {
+		t.Errorf("the observer got %q, want the end of the connection", p.errors)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestRepliesThatAreLostAgainAndAgain(t *testing.T) {
 		}
 		p.wasSent(times)
 		p.count(int64(times))
-		if len(p.heard) != times-1 {
-			t.Errorf("the observer got %q, want one error for each copy", p.heard)
+		if len(p.errors) != times-1 {
+			t.Errorf("the observer got %q, want one error for each copy", p.errors)
 		}
 	}
 }
@@ -258,9 +258,9 @@ func TestAFailedDialIsNotUnsure(t *testing.T) {
 		if unsure || !dialFailed(err) {
 			t.Errorf("unsure %v, %v; want a failed dial", unsure, err)
 		}
-		if len(p.heard) != 2 {
+		if len(p.errors) != 2 {
 			t.Errorf("repeatable %v: the observer got %q, want two attempts more",
-				repeatable, p.heard)
+				repeatable, p.errors)
 		}
 		p.count(0)
 		p.proxy.Up()
@@ -289,8 +289,8 @@ func TestALostReplyAndThenAFailedDial(t *testing.T) {
 	if reply.At(0) != 2 || reply.At(1) < time.Hour.Milliseconds() || !unsure || err != nil {
 		t.Errorf("%v, unsure %v, %v", reply, unsure, err)
 	}
-	if len(p.heard) != 2 || p.heard[0] != "EOF" || !strings.Contains(p.heard[1], "refused") {
-		t.Errorf("the observer got %q, want a lost reply and a failed dial", p.heard)
+	if len(p.errors) != 2 || p.errors[0] != "EOF" || !strings.Contains(p.errors[1], "refused") {
+		t.Errorf("the observer got %q, want a lost reply and a failed dial", p.errors)
 	}
 }
 

@@ -280,7 +280,7 @@ type denial struct {
 	rdb      *redis.Client // of "app"
 	start    int64
 	rights   []string          // all that there are
-	together map[string]string // what is seen without each right that belongs to others
+	together map[string]string // what is seen without each right that belongs to another right
 }
 
 // lacking returns the rights to go without: each one alone, and the optional ones in every combination.
@@ -378,7 +378,7 @@ func TestACallThatIsDeniedChangesNothing(t *testing.T) {
 	}
 	for right, seen := range d.together {
 		if seen != "half done" {
-			t.Errorf("the page says that %s belongs to others, but %s", right, seen)
+			t.Errorf("the page says that %s belongs to other rights, but %s", right, seen)
 		}
 	}
 }

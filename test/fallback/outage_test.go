@@ -229,7 +229,7 @@ func TestTheBudgetOfTheClientDecidesWhatFails(t *testing.T) {
 				}
 				cancel()
 			}
-			if own := budget < time.Second; c.Health().Degraded != own {
+			if want := budget < time.Second; c.Health().Degraded != want {
 				t.Errorf("health is %+v", c.Health())
 			}
 		})

@@ -285,14 +285,14 @@ func (c *sharedClock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // answered notes that a command has its reply. A script that the server does not know is sent again with its
 // text, and the same time.
 func (c *sharedClock) answered(cmd redis.Cmder, err error) {
-	const others = 7 // words of others.lua, which has no time: whether it is Java's turn
+	const othersArgs = 7 // of the script that asks for other Clients: it has no time, whether it is Java's turn
 	args := cmd.Args()
 	script := cmd.Name() == "evalsha" && !redis.HasErrorPrefix(err, "NOSCRIPT") || cmd.Name() == "eval"
-	if !script || len(args) <= others {
+	if !script || len(args) <= othersArgs {
 		return
 	}
 	c.mu.RUnlock()
-	// Only those of several end in runs of equal ones.
+	// Only the arguments of several requests end in runs of equal ones.
 	if _, runs := args[len(args)-1].(int64); runs && len(args) > 12 {
 		c.merged.Add(1)
 	}

@@ -49,15 +49,15 @@ func (s held) takes(a asked) held {
 // caller knows of. A withdrawal of those does not know that, and gives back as many as they
 // were.
 func (s held) gives(a asked) (after []held) {
-	own, permits := s, a.n
-	for i := range own.taken {
+	rest, permits := s, a.n
+	for i := range rest.taken {
 		if a.owner != nobody {
-			own.taken[i][a.owner] -= out(&permits, own.taken[i][a.owner])
+			rest.taken[i][a.owner] -= out(&permits, rest.taken[i][a.owner])
 		}
 	}
 	for _, order := range [][]int{{0, 1, 2, nobody}, {0, 2, 1, nobody}, {1, 0, 2, nobody}, {1, 2, 0, nobody},
 		{2, 0, 1, nobody}, {2, 1, 0, nobody}} {
-		next, permits := own, permits
+		next, permits := rest, permits
 		for i := slots - 1; i >= 0; i-- {
 			for _, owner := range order {
 				next.taken[i][owner] -= out(&permits, next.taken[i][owner])

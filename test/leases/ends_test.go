@@ -164,7 +164,7 @@ func TestALeaseIsSettledWhenRedisIsBack(t *testing.T) {
 	})
 }
 
-// What leases have handed out counts against the share of the Client when Redis is away.
+// Permits that leases have handed out count against the share of the Client when Redis is away.
 func TestLeasesCountWhenRedisIsAway(t *testing.T) {
 	inBubble(t, 0, 1000, func(b *bubble) {
 		b.starts(redistest.MiniClient(b.T, b.mini), rratelimiter.WithFallback(rratelimiter.FallbackLocal))

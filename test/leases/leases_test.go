@@ -327,7 +327,7 @@ func TestAKilledProcessLosesItsLeaseForAnInterval(t *testing.T) {
 	})
 }
 
-// Callers that stand in line come before the next lease: the others take no permits ahead.
+// Callers that stand in line come before the next lease: other callers take no permits ahead.
 func TestWaitersComeBeforeLeases(t *testing.T) {
 	inBubble(t, 1, 200, func(b *bubble) {
 		p := b.processes[0]

@@ -112,10 +112,10 @@ func apart(l *Limiter, keys []string) string {
 	for _, look := range looks {
 		lives = append(lives, look.(*redis.DurationCmd).Val())
 	}
-	hash, own := lives[0], strings.HasSuffix(keys[1], l.Client.ID())
+	hash, ofClient := lives[0], strings.HasSuffix(keys[1], l.Client.ID())
 	for _, life := range lives[1:] {
 		switch {
-		case hash == -1 && own:
+		case hash == -1 && ofClient:
 			if life > 4*time.Second {
 				continue // two intervals and a minute
 			}

@@ -65,21 +65,21 @@ func TestAnIDKeepsEachByteOfAName(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			OnBoth(t, func(b *Bench) {
 				one, another := b.NewClient(rratelimiter.WithID(name)), b.NewClient(rratelimiter.WithID(name))
-				shared, own := b.Wrap(one.RateLimiter("shared:"+name)), b.Wrap(one.RateLimiter("own:"+name))
+				shared, plain := b.Wrap(one.RateLimiter("shared:"+name)), b.Wrap(one.RateLimiter("own:"+name))
 				b.Want(shared.SetRate(b.Context(), Overall, 1000, time.Minute))
-				b.Want(own.SetRate(b.Context(), PerClient, 1000, time.Minute))
+				b.Want(plain.SetRate(b.Context(), PerClient, 1000, time.Minute))
 				key := b.Wrap(one.Keyed("keyed", 1000, time.Minute).RateLimiter(name))
 				given := b.Wrap(one.RateLimiter("given:"+name).WithRate(1000, time.Minute))
-				all := one.All(shared.RateLimiter, own.RateLimiter, key.RateLimiter, given.RateLimiter)
+				all := one.All(shared.RateLimiter, plain.RateLimiter, key.RateLimiter, given.RateLimiter)
 				reserved, err := all.Reserve(b.Context(), 500, 0)
 				b.Want(err)
 				elsewhere, err := another.Reservation(reserved.ID())
 				b.Want(err)
 				b.Want(elsewhere.Settle(b.Context(), 100, 0, 500, 700))
-				for l, used := range map[*Limiter]int64{shared: 100, own: 0, key: 500, given: 700} {
+				for l, used := range map[*Limiter]int64{shared: 100, plain: 0, key: 500, given: 700} {
 					l.HasTaken(used)
 				}
-				for _, l := range []*Limiter{shared, own, key, given} {
+				for _, l := range []*Limiter{shared, plain, key, given} {
 					taken, err := l.Peek(b.Context())
 					b.Want(err)
 					elsewhere, err := another.Reservation(reserve(l, 200).ID())

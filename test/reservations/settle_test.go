@@ -340,7 +340,7 @@ func TestADebtHasABound(t *testing.T) {
 func TestSettlementsHaveFewSessions(t *testing.T) {
 	s := redistest.Start(t)
 	l := NewClient(t, s.Client(t)).RateLimiter(redistest.Name(t)).WithRate(1_000_000, time.Hour)
-	const callers, own, sessions = 500, 5, 16 // own: rate, interval, type, keepAliveTime, checked
+	const callers, config, sessions = 500, 5, 16 // config: rate, interval, type, keepAliveTime, checked
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
@@ -351,8 +351,8 @@ func TestSettlementsHaveFewSessions(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := s.Admin().HLen(t.Context(), l.Name()).Val(); n > own+sessions {
-		t.Errorf("%d fields, want %d at most", n, own+sessions)
+	if n := s.Admin().HLen(t.Context(), l.Name()).Val(); n > config+sessions {
+		t.Errorf("%d fields, want %d at most", n, config+sessions)
 	}
 }
 

@@ -1,9 +1,9 @@
 // Command prose finds English that reads as if it were translated, in the comments and error texts of Go
 // files, the comments of Lua files, and Markdown:
 //
-//	prose [-tests] dir
+//	prose dir
 //
-// It prints a line for each finding, and fails if there is one. With -tests it also reads test files.
+// It prints a line for each finding, and fails if there is one.
 package main
 
 import (
@@ -37,9 +37,8 @@ func (f finding) String() string {
 }
 
 func main() {
-	tests := flag.Bool("tests", false, "also read test files")
 	flag.Parse()
-	all, err := findAll(cmp.Or(flag.Arg(0), "."), *tests)
+	all, err := findAll(cmp.Or(flag.Arg(0), "."))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -55,7 +54,7 @@ func main() {
 
 // findAll returns the findings in all files below a directory. Hidden directories and testdata are left out,
 // and so is this command, which contains every pattern.
-func findAll(root string, tests bool) (all []finding, err error) {
+func findAll(root string) (all []finding, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
 		switch {
@@ -64,7 +63,7 @@ func findAll(root string, tests bool) (all []finding, err error) {
 		case entry.IsDir() && path != root &&
 			(strings.HasPrefix(name, ".") || name == "testdata" || strings.HasSuffix(path, "tools/prose")):
 			return fs.SkipDir
-		case entry.IsDir() || strings.HasSuffix(name, "_test.go") && !tests:
+		case entry.IsDir():
 			return nil
 		}
 		read := readers[filepath.Ext(name)]

@@ -61,7 +61,7 @@ func findIn(t *testing.T, name, source string) []finding {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	found, err := findAll(dir, false)
+	found, err := findAll(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

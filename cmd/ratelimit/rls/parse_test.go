@@ -27,7 +27,7 @@ func mustParse(t *testing.T, texts ...string) *Config {
 	return c
 }
 
-// The files of the reference service's test/config, retold, have its verdicts. A mistake names file, line
+// The files of the reference service's test/config, retold, load and fail as they do there. A mistake names file, line
 // and key.
 func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 	const key1 = "domain: d\ndescriptors:\n- {key: key1, value: value1, rate_limit: {unit: minute, " +

@@ -76,7 +76,7 @@ func (v *visit) live(t *testing.T) {
 	}
 	v.do(chromedp.Click(chromedp.CSS("#pause")))
 	v.sees(remaining + ` === '90'`)
-	// Grants of the past are where they happened, and those of others differ by more than color.
+	// Grants of the past are where they happened, and those of another client differ by more than color.
 	v.goTo(page("/limiter", "orders"))
 	v.sees(`!!document.querySelector('#grants .go')`)
 	const widest = `Math.max(...[...document.querySelectorAll('#grants .go')]
