@@ -53,6 +53,8 @@ type crowd struct {
 // newCrowd makes the first held scripts hang, of which pipelinesAtOnce are sent.
 func newCrowd(t *testing.T, held int, mods ...func(*redis.Options)) *crowd {
 	t.Helper()
+	patient := func(o *redis.Options) { o.ReadTimeout = time.Minute } // for those that hang on a busy machine
+	mods = append([]func(*redis.Options){patient}, mods...)
 	c := &crowd{path: newPath(t, mods...), watch: &watch{}, call: counts(true)}
 	c.knows(c.call.Script)
 	c.release = c.proxy.HoldNext(held, isScript)
