@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -201,15 +202,9 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 }
 
 // After three failures in a row Redis is left alone, but for one probe at a time. When
-// it is back, the circuit closes, and the hook reports both. Close does not close the circuit.
+// it is back, the circuit closes, and the hook reports both.
 func TestTheCircuitOpensAndCloses(t *testing.T) {
-	var mu sync.Mutex
-	var told []rratelimiter.Health
-	hook := rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, h)
-	})
+	hook, degraded := healthHook()
 	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *Limiter) {
 		open := c.Gate.Shut()
 		for i := range 3 {
@@ -241,19 +236,41 @@ func TestTheCircuitOpensAndCloses(t *testing.T) {
 		}
 		c.Took(1, 0, 0)
 		c.HasTaken(1)
-		open = c.Gate.Shut()
-		defer open()
+		if got := degraded(); !slices.Equal(got, []bool{true, false}) {
+			t.Errorf("the hook was called with degraded %v", got)
+		}
+	}, hook)
+}
+
+// A probe that Close ends is no reply of Redis: the circuit stays open.
+func TestCloseLeavesTheCircuitOpen(t *testing.T) {
+	hook, degraded := healthHook()
+	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *Limiter) {
+		defer c.Gate.Shut()()
 		for range 3 {
 			decides(c, c.RateLimiter, 0, "true", budget)
 		}
-		c.Sleep(2 * time.Second) // a probe is under way, whose end is no reply
+		c.Sleep(2 * time.Second) // a probe is under way
 		NoError(t, c.Client.Close())
-		mu.Lock()
-		defer mu.Unlock()
-		if len(told) != 3 || !told[0].Degraded || told[1].Degraded || !told[2].Degraded {
-			t.Errorf("the hook was called with %+v", told)
+		if got := degraded(); !slices.Equal(got, []bool{true}) {
+			t.Errorf("the hook was called with degraded %v", got)
 		}
 	}, hook)
+}
+
+// healthHook returns a hook and what it was called with: whether the Client was degraded.
+func healthHook() (hook rratelimiter.Option, degraded func() []bool) {
+	var mu sync.Mutex
+	var calls []bool
+	return rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, h.Degraded)
+		}), func() []bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(calls)
+		}
 }
 
 // Failures count in a row. A caller that has hardly any time says nothing about Redis.

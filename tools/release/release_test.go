@@ -196,8 +196,8 @@ func commit(t *testing.T, dir string) {
 	}
 }
 
-// fromDist runs a command with the proxy of dist and an empty module cache, and returns its output. Without paths,
-// what the release has compiled is in the cache of builds.
+// fromDist runs a command with the proxy of dist and an empty module cache, and returns its output. Without
+// paths, what the release has compiled is in the cache of builds.
 func (r *release) fromDist(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

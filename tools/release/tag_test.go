@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The commit and its bundle follow from the commit before, whatever the settings of git are, and whatever it has packed.
+// The commit and its bundle follow from the commit before, whatever the settings of git are, and whatever it
+// has packed.
 func TestTheBundleFollowsFromTheCommit(t *testing.T) {
 	repo, hooks := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(repo, "go.mod"), strings.Repeat("module example.com/a\n", 100))

@@ -27,8 +27,8 @@ func mustParse(t *testing.T, texts ...string) *Config {
 	return c
 }
 
-// The files of the reference service's test/config, retold, load and fail as they do there. A mistake names file, line
-// and key.
+// The files of the reference service's test/config, retold, load and fail as they do there. A mistake names
+// file, line and key.
 func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 	const key1 = "domain: d\ndescriptors:\n- {key: key1, value: value1, rate_limit: {unit: minute, " +
 		"requests_per_unit: 10}}\n"

@@ -22,7 +22,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Negative hits give back what their counter took last for a descriptor with hits, not the hits of another descriptor.
+// Negative hits give back what their counter took last for a descriptor with hits, not the hits of another
+// descriptor.
 func TestNegativeHitsComeFromTheirOwnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 10s, "+
@@ -262,8 +263,8 @@ func TestErrorsShowNoKey(t *testing.T) {
 	for _, algorithm := range algorithms {
 		t.Run(algorithm, func(t *testing.T) {
 			server := redistest.Start(t)
-			var failures atomic.Int64
-			s := serve(t, server.Client(t), Options{Budget: short, OnFailure: func(error) { failures.Add(1) }},
+			var failed atomic.Int64
+			s := serve(t, server.Client(t), Options{Budget: short, OnFailure: func(error) { failed.Add(1) }},
 				"domain: d\nfallback: error\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
 					"requests_per_unit: 1, algorithm: "+algorithm+"}}]")
 			server.Stop()
@@ -291,7 +292,7 @@ func TestErrorsShowNoKey(t *testing.T) {
 				h.Degraded && strings.Contains(h.Cause.Error(), "secret") {
 				t.Errorf("health: %+v", h)
 			}
-			if failures.Load() == 0 {
+			if failed.Load() == 0 {
 				t.Error("the operator has not heard of it")
 			}
 		})
