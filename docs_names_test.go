@@ -182,7 +182,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 	blocks, codes := regexp.MustCompile("(?s)```.*?```"), regexp.MustCompile("`[^`\n]+`")
 	for file, text := range pages(t) {
-		if file == "docs/moving.md" || file == "CHANGELOG.md" { // names of other projects, and of what is gone
+		if file == "docs/moving.md" || file == "CHANGELOG.md" { // other projects, and what is gone
 			continue
 		}
 		for _, code := range codes.FindAllString(blocks.ReplaceAllString(text, ""), -1) {

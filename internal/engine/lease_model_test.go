@@ -24,8 +24,8 @@ var modelLeases = [3]struct {
 }{{4, 2, 9}, {3, 3, 0}, {3, 2, 5}}
 
 // A leaseModel delivers the calls of leases of two Clients, and acquires of other callers, in every order,
-// with copies that come late, while permits of the leases are used and time passes. The leases themselves and the
-// scripts are the real ones.
+// with copies that come late, while permits of the leases are used and time passes. The leases themselves and
+// the scripts are the real ones.
 //
 // A Client that crashes is one of which nothing follows any more. So every state is also the one after a
 // crash: of the orders that go on from it, some have no further step of that Client.

@@ -25,8 +25,8 @@ type refusals struct {
 	stripes [refusalStripes]stripeOfRefusals
 }
 
-// stripeOfRefusals has the limiters whose hashes fall on it. A stripe that is full forgets all: each costs one
-// call.
+// stripeOfRefusals has the limiters whose hashes fall on it. A stripe that is full forgets all: each costs
+// one call.
 type stripeOfRefusals struct {
 	mu     sync.RWMutex
 	writes int // of this Engine, to limiters of the stripe
@@ -100,9 +100,9 @@ func (rs *refusals) forget(hash string) {
 	delete(stripe.byHash, hash)
 }
 
-// note remembers the refusal of a call that began at asked, if it has a wait, and written still returns writes.
-// The permits come back that long after Redis judged, which was between the call and the reply: they may be
-// there from the earlier time on, and RetryAfter is the later one.
+// note remembers the refusal of a call that began at asked, if it has a wait, and written still returns
+// writes. The permits come back that long after Redis judged, which was between the call and the reply: they
+// may be there from the earlier time on, and RetryAfter is the later one.
 func (rs *refusals) note(l *Limiter, permits int64, v Result, asked time.Duration, writes int) {
 	if v.Again || v.Wait <= 0 {
 		return

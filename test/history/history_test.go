@@ -285,7 +285,7 @@ func (c *sharedClock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // answered notes that a command has its reply. A script that the server does not know is sent again with its
 // text, and the same time.
 func (c *sharedClock) answered(cmd redis.Cmder, err error) {
-	const othersArgs = 7 // those of others.lua, which has no time, only whether it is Java's turn
+	const othersArgs = 7 // words of the script that has no time: whether it is Java's turn
 	args := cmd.Args()
 	script := cmd.Name() == "evalsha" && !redis.HasErrorPrefix(err, "NOSCRIPT") || cmd.Name() == "eval"
 	if !script || len(args) <= othersArgs {
