@@ -24,8 +24,7 @@ func TestLostRequestsAreSentAgain(t *testing.T) {
 		if e := No(n.TrySetRate(t.Context(), Overall, 5, time.Hour)); e != nil || len(h.Sent) < 2 {
 			t.Errorf("%v: TrySetRate %v, sent %q", err, e, h.Sent)
 		}
-		h.Errs = []error{err}
-		h.Sent = nil
+		h.Next(err)
 		n.Takes(10)
 		if len(h.Sent) != 2 || len(h.Sent[1]) > 12 && h.Sent[1][12] != "" {
 			t.Errorf("%v: sent %q, want twice, and not to be taken for sent before", err, h.Sent)

@@ -33,9 +33,9 @@ func sentAgain(err error, calls func(l *Limiter) caller) func(l *Limiter) caller
 
 // loses loses the first copy of a request, or its reply.
 func (a *again) loses(call func()) {
-	a.Errs, a.Sent = []error{a.err}, nil
+	a.Next(a.err)
 	call()
-	a.Errs = nil // not each request is sent
+	a.Next() // not each request is sent
 }
 
 func (a *again) Allow(ctx context.Context, permits int64) (r rratelimiter.Result, err error) {
