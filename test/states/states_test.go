@@ -36,7 +36,8 @@ var ways = []way{
 	{name: "reservations of fI", calls: reservesFI, without: "many give bad single own repair"},
 	{name: "sent again", calls: sentAgain(errNever, alone), without: "many lose hold exceeds"},
 	{name: "a lost reply", calls: sentAgain(ErrLost, alone), without: "many lose hold exceeds"},
-	{name: "a Group's lost reply", calls: sentAgain(ErrLost, inGroup), without: "many lose hold exceeds no"},
+	// After an error a Group takes back what it may have got, later.
+	{name: "a Group's lost reply", calls: sentAgain(ErrLost, inGroup), without: "many lose hold exceeds no unset bad"},
 }
 
 func alone(l *Limiter) caller { return l.RateLimiter }
