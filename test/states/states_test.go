@@ -37,7 +37,8 @@ var ways = []way{
 	{name: "sent again", calls: sentAgain(errNever, alone), without: "many lose hold exceeds"},
 	{name: "a lost reply", calls: sentAgain(ErrLost, alone), without: "many lose hold exceeds"},
 	// After an error a Group takes back what it may have got, later.
-	{name: "a Group's lost reply", calls: sentAgain(ErrLost, inGroup), without: "many lose hold exceeds no unset bad"},
+	{name: "a Group's lost reply", calls: sentAgain(ErrLost, inGroup),
+		without: "many lose hold exceeds no unset bad"},
 }
 
 func alone(l *Limiter) caller { return l.RateLimiter }
