@@ -49,7 +49,7 @@ func (r *release) extras() (files.Contents, error) {
 		return nil, err
 	}
 	rrl := filepath.Join(dir, "rrl")
-	if err := r.runIn(filepath.Join(r.source, "cmd/rrl"), "go", "build", "-o", rrl, "."); err != nil {
+	if err := r.runIn(filepath.Join(r.source, "cmd/rrl"), "go", "build", "-trimpath", "-o", rrl, "."); err != nil {
 		return nil, err
 	}
 	var extras files.Contents
