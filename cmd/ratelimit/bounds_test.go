@@ -43,10 +43,9 @@ func halfACall(t *testing.T, conn *grpc.ClientConn) (end func() error) {
 // are decided. The end of a question to Redis is no reply.
 func TestNoClientHoldsUpTheEnd(t *testing.T) {
 	server := redistest.Start(t)
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", server.Addr,
-		"--budget", "15ms")
+	p := start(t, "--redis", server.Addr, "--budget", "15ms")
 	conn := dial(t, p.grpc)
-	redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
+	redistest.Must(ask(t.Context(), conn, "user=ann"))(t)
 	server.Freeze(t)
 	for _, port := range []string{p.grpc, p.web, p.metrics, p.debug} {
 		send(t, port, "")
@@ -63,12 +62,9 @@ func TestNoClientHoldsUpTheEnd(t *testing.T) {
 	kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	for time.Since(began) < leaving {
-		redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
+		redistest.Must(ask(t.Context(), conn, "user=ann"))(t)
 	}
-	p.copied.Wait()
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, p.out)
-	}
+	p.wait(t)
 	if log := p.out.String(); !strings.Contains(log, "fallbacks decide") || strings.Contains(log, "is back") {
 		t.Errorf("Redis was silent to the end, and the log says\n%s", log)
 	}
@@ -80,7 +76,7 @@ func TestNoClientHoldsUpTheEnd(t *testing.T) {
 
 // Calls of gRPC whose messages do not come end soon when they are many. Those that come are decided.
 func TestHalfCallsEnd(t *testing.T) {
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	p := start(t)
 	conn, ended := dial(t, p.grpc), make(chan error)
 	const more = 20
 	for range fewCalls + more {
@@ -97,7 +93,7 @@ func TestHalfCallsEnd(t *testing.T) {
 		}
 		if i == more-1 {
 			for range 5 {
-				redistest.Must(ask(t.Context(), conn, "user", "ann"))(t)
+				redistest.Must(ask(t.Context(), conn, "user=ann"))(t)
 			}
 			if testing.Short() {
 				redistest.NoError(t, conn.Close())
@@ -108,12 +104,12 @@ func TestHalfCallsEnd(t *testing.T) {
 
 // The requests of one client have bounds.
 func TestRequestsHaveBounds(t *testing.T) {
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	p := start(t)
 	conn := dial(t, p.grpc)
 	text := func(bytes int) string { return strings.Repeat("x", bytes) }
 	call := func(header, value int) string {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x", text(header))
-		_, err := ask(ctx, conn, "user", text(value))
+		_, err := ask(ctx, conn, "user="+text(value))
 		return status.Code(err).String()
 	}
 	web := func(port, head string) string {
@@ -146,15 +142,14 @@ func TestRequestsHaveBounds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), crowded/2)
 	defer cancel()
-	if _, err := ask(ctx, conn, "user", "ann"); status.Code(err) != codes.DeadlineExceeded {
+	if _, err := ask(ctx, conn, "user=ann"); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("call %d: %v", mostStreams+1, err)
 	}
 }
 
 // More connections than --connections wait until earlier ones have ended.
 func TestConnectionsHaveABound(t *testing.T) {
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded",
-		"--connections", "8")
+	p := start(t, "--connections", "8")
 	for port, bound := range map[string]struct {
 		most    int
 		request string
@@ -187,13 +182,13 @@ func TestScrapesHaveABound(t *testing.T) {
 	file := t.TempDir() + "/a.yaml"
 	writeFile(t, file, "domain: example\ndescriptors: "+
 		"[{key: user, detailed_metric: true, rate_limit: {unlimited: true}}]")
-	p := start(t, nil, "--config", file, "--redis", "embedded")
+	p := start(t, "--config", file)
 	conn := dial(t, p.grpc)
 	var filling sync.WaitGroup
 	for i := range 8 {
 		filling.Go(func() {
 			for j := range 700 { // more than fits into the buffers of a connection
-				_, _ = ask(t.Context(), conn, "user", fmt.Sprint(i, j, strings.Repeat("x", 230)))
+				_, _ = ask(t.Context(), conn, fmt.Sprint("user=", i, j, strings.Repeat("x", 230)))
 			}
 		})
 	}

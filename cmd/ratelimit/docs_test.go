@@ -2,73 +2,74 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// The files of the guide are valid, and it names every variable that is read and every flag.
-func TestTheGuide(t *testing.T) {
-	page, err := os.ReadFile("../../docs/envoy.md")
-	if err != nil {
-		t.Fatal(err)
+const guide = "../../docs/envoy.md"
+
+// read returns the text of all files of a pattern.
+func read(t *testing.T, pattern string) (text string) {
+	t.Helper()
+	for _, file := range redistest.Must(filepath.Glob(pattern))(t) {
+		text += string(redistest.Must(os.ReadFile(file))(t))
 	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(blocks) == 0 {
-		t.Error("the guide has no file")
+	return text
+}
+
+// The files of the guide and of the chart are valid.
+func TestTheFilesOfTheGuideAreValid(t *testing.T) {
+	var values struct{ Limits map[string]string }
+	redistest.NoError(t, yaml.Unmarshal([]byte(read(t, "chart/values.yaml")), &values))
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, guide), -1)
+	if len(blocks) == 0 || len(values.Limits) == 0 {
+		t.Error("the guide or the chart has no file")
 	}
 	for _, block := range blocks {
-		if _, err := rls.Parse([]rls.File{{Name: "docs/envoy.md", Data: block[1]}}, false); err != nil {
-			t.Error(err)
-		}
-	}
-	source, err := os.ReadFile("settings.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, found := range regexp.MustCompile(`env:"([A-Z_]+)"|Var\(&s\.\w+, `+
-		`"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-		name := "`" + found[1]
-		if found[2] != "" {
-			name = "`--" + found[2]
-		}
-		if !strings.Contains(string(page), name) {
-			t.Errorf("the guide does not name %s`", name)
+		values.Limits[guide] = block[1]
+		for name, text := range values.Limits {
+			if _, err := rls.Parse([]rls.File{{Name: name, Data: []byte(text)}}, false); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
 
-// The specs that the table of the reference's cases names exist.
-func TestTheCasesOfTheReferenceHaveSpecs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/envoy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var specs strings.Builder
-	for _, dir := range []string{".", "rls"} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
+// Of the names that a text has, by a pattern, another one has each, as its form.
+func TestNamesAreThose(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, pattern string
+		least         int
+		in, form      string
+	}{
+		"the guide has the variables that are read": {"settings.go", `env:"([A-Z_]+)"`, 40, guide, "`NAME"},
+		"the guide has the flags":                   {"settings.go", `Var\(&s\.\w+, "(\w+)"`, 9, guide, "`--NAME`"},
+		"the service reads the variables of the chart": {
+			"chart/templates/deployment.yaml", `- \{name: ([A-Z_]+),`, 1, "settings.go", `"NAME"`,
+		},
+		"the service has the flags of the chart": {
+			"chart/templates/deployment.yaml", `"--(\w+)"`, 1, "settings.go", `"NAME"`,
+		},
+		"the specs that the guide names for the cases of the reference are there": {
+			guide, "`(Test\\w+)`", 10, "*/*_test.go", "func NAME(",
+		},
+	} {
+		found := regexp.MustCompile(c.pattern).FindAllStringSubmatch(read(t, c.text), -1)
+		if len(found) < c.least {
+			t.Errorf("%s: %d are found", name, len(found))
 		}
-		for _, entry := range entries {
-			if strings.HasSuffix(entry.Name(), "_test.go") {
-				text, err := os.ReadFile(dir + "/" + entry.Name())
-				if err != nil {
-					t.Fatal(err)
-				}
-				specs.Write(text)
+		in := read(t, c.in) + read(t, strings.Replace(c.in, "*/", "", 1))
+		for _, one := range found {
+			if !strings.Contains(in, strings.Replace(c.form, "NAME", one[1], 1)) {
+				t.Errorf("%s, but not %s", name, one[1])
 			}
-		}
-	}
-	names := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
-	if len(names) < 10 {
-		t.Errorf("the guide names %d specs", len(names))
-	}
-	for _, name := range names {
-		if !strings.Contains(specs.String(), "func "+name[1]+"(") {
-			t.Errorf("the guide names %s, which is not there", name[1])
 		}
 	}
 }

@@ -39,11 +39,20 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// startEnvoy starts Envoy with a configuration, and waits until it listens on address.
-func startEnvoy(t *testing.T, config, address string) *envoy {
+// startEnvoy starts Envoy with a configuration, whose ports are replaced by those of addresses, and waits
+// until it listens in place of port 10000.
+func startEnvoy(t *testing.T, config string, addresses map[string]string) *envoy {
 	t.Helper()
+	address := freeAddress(t)
+	addresses["10000"], addresses["9901"] = address, freeAddress(t)
+	text := string(redistest.Must(os.ReadFile(config))(t))
+	for port, instead := range addresses {
+		_, free, _ := net.SplitHostPort(instead)
+		text = strings.ReplaceAll(text, "port_value: "+port+"}", "port_value: "+free+"}")
+	}
+	text = strings.Replace(text, "timeout: 0.02s", "timeout: 2s", 1)
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	redistest.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	writeFile(t, file, text)
 	var out strings.Builder
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, redistest.Envoy.Binary(t), "--config-path", file, "--disable-hot-restart",
@@ -90,16 +99,9 @@ func (e *envoy) get(t *testing.T, path, fields string) *http.Response {
 // a stream.
 func TestTheExampleWorks(t *testing.T) {
 	redistest.Envoy.Binary(t)
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
-	text := redistest.Must(os.ReadFile("../../examples/envoy/envoy.yaml"))(t)
-	config, gateway := strings.Replace(string(text), "timeout: 0.02s", "timeout: 2s", 1), freeAddress(t)
-	for port, address := range map[string]string{
-		"10000}": gateway, "10001}": freeAddress(t), "8081}": p.grpc, "9901}": freeAddress(t),
-	} {
-		_, free, _ := net.SplitHostPort(address)
-		config = strings.ReplaceAll(config, "port_value: "+port, "port_value: "+free+"}")
-	}
-	e := startEnvoy(t, config, gateway)
+	p := start(t)
+	e := startEnvoy(t, "../../examples/envoy/envoy.yaml",
+		map[string]string{"10001": freeAddress(t), "8081": p.grpc})
 	for i := range 6 {
 		reply := e.get(t, "/", "user: ann")
 		if want := 200 + i/5*229; reply.StatusCode != want ||
@@ -114,89 +116,37 @@ func TestTheExampleWorks(t *testing.T) {
 	if reply := e.get(t, "/chat", "user: ann"); reply.StatusCode != 200 {
 		t.Errorf("/chat: %d", reply.StatusCode)
 	}
-	redistest.Eventually(t, "the first answer is charged", func() bool { return p.tokens(t, "ann") == "400" })
+	conn := dial(t, p.grpc)
+	left := func(want string) {
+		t.Helper()
+		redistest.Eventually(t, want, func() bool {
+			return redistest.Must(ask(t.Context(), conn, "tokens=ann*0"))(t) == want
+		})
+	}
+	left("OK 400") // when the first answer is charged
 	if reply := e.get(t, "/chat", "user: ann"); reply.StatusCode != 200 {
 		t.Errorf("/chat with 400 tokens: %d", reply.StatusCode)
 	}
-	redistest.Eventually(t, "the debt", func() bool { return p.tokens(t, "ann") == "0" })
+	left("OVER 0")
 	if reply := e.get(t, "/chat", "user: ann"); reply.StatusCode != 429 {
 		t.Errorf("/chat in debt: %d", reply.StatusCode)
 	}
 }
 
-// tokens returns what /json says is left of a user's tokens.
-func (p *process) tokens(t *testing.T, user string) string {
+// behindEnvoy starts the service and an Envoy with the limits and the routes of the reference service's
+// scripts, in front of an application.
+func behindEnvoy(t *testing.T, application http.HandlerFunc, args ...string) (*process, *envoy) {
 	t.Helper()
-	out := redistest.Must(look(t.Context(), dial(t, p.grpc), "example", "tokens", user))(t)
-	return fmt.Sprint(out.GetStatuses()[0].GetLimitRemaining())
-}
-
-// A route of the proxy of the scripts: its path, and the header fields of each of its descriptors.
-type route struct {
-	path        string
-	descriptors []string
-	perRoute    string // typed configuration instead of descriptors
-	retries     string
-}
-
-// quota returns a descriptor of a service with hits.
-func quota(service, hits string, done bool) string {
-	return fmt.Sprintf(`{actions: [{generic_key: {descriptor_key: service, descriptor_value: %s}}], `+
-		`hits_addend: {number: %s}, apply_on_stream_done: %v}`, service, hits, done)
-}
-
-// proxy returns the configuration of Envoy with some routes to an upstream.
-func proxy(listen, upstream, service string, routes ...route) string {
-	var b strings.Builder
-	for _, r := range routes {
-		fmt.Fprintf(&b, "              - match: {prefix: %s}\n", r.path)
-		var limits []string
-		for _, d := range r.descriptors {
-			var actions []string
-			for name := range strings.FieldsSeq(d) {
-				actions = append(actions, fmt.Sprintf("{request_headers: {header_name: %s, "+
-					"descriptor_key: %s}}", name, name))
-			}
-			limits = append(limits, "{actions: ["+strings.Join(actions, ", ")+"]}")
-		}
-		fmt.Fprintf(&b, "                route: {cluster: upstream, rate_limits: [%s]%s}\n",
-			strings.Join(limits, ", "), r.retries)
-		if r.perRoute != "" {
-			fmt.Fprintf(&b, "                typed_per_filter_config: {envoy.filters.http.ratelimit: "+
-				"{\"@type\": "+
-				"type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute, "+
-				"rate_limits: [%s]}}\n", r.perRoute)
-		}
-	}
-	cluster := func(name, address string, h2 bool) string {
-		host, port, _ := net.SplitHostPort(address)
-		options := ""
-		if h2 {
-			options = `, typed_extension_protocol_options: ` +
-				`{envoy.extensions.upstreams.http.v3.HttpProtocolOptions: {"@type": ` +
-				`type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, ` +
-				`explicit_http_config: {http2_protocol_options: {}}}}`
-		}
-		return fmt.Sprintf("  - {name: %s, load_assignment: {cluster_name: %s, endpoints: "+
-			"[{lb_endpoints: [{endpoint: {address: "+
-			"{socket_address: {address: %s, port_value: %s}}}}]}]}%s}\n", name, name, host, port, options)
-	}
-	host, port, _ := net.SplitHostPort(listen)
-	text, _ := os.ReadFile("testdata/proxy.yaml")
-	return fmt.Sprintf(string(text), host, port, &b,
-		cluster("upstream", upstream, strings.HasPrefix(routes[0].path, "/grpc"))+cluster("ratelimit",
-			service, true))
-}
-
-// upstream returns the address of an application that echoes the header field x-backend, which metadata of a
-// quota have set.
-func upstream(t *testing.T, serve http.HandlerFunc) string {
-	t.Helper()
-	server := httptest.NewServer(serve)
+	redistest.Envoy.Binary(t)
+	server := httptest.NewServer(application)
 	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+	p := start(t, append(args, "--config", "testdata/scripts.yaml", "RESPONSE_DYNAMIC_METADATA=true")...)
+	return p, startEnvoy(t, "testdata/envoy.yaml", map[string]string{
+		"10001": strings.TrimPrefix(server.URL, "http://"), "8081": p.grpc,
+	})
 }
 
+// echo echoes the header field x-backend, which metadata of a quota have set.
 func echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Served-By", r.Header.Get("X-Backend"))
 }

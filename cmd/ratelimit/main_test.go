@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -50,17 +51,31 @@ type process struct {
 	copied    sync.WaitGroup
 }
 
+var variable = regexp.MustCompile(`^[A-Z_]+=`)
+
 var addressOf = regexp.MustCompile(`^(gRPC|HTTP|metrics|debug) +\S*:(\d+) `)
 
-// start starts ratelimit on free ports, and waits until it has printed them all.
-func start(t *testing.T, env []string, args ...string) *process {
+// example is the configuration of the guide.
+const example = "../../examples/envoy/ratelimit.yaml"
+
+// start starts ratelimit on free ports, and waits until it has printed them all. It has the limits of the
+// guide and an embedded Redis, unless args say otherwise. An argument such as NAME=value is a variable.
+func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	p := &process{out: new(strings.Builder)}
+	env := append(os.Environ(), asService+"=1", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1")
 	// A busy machine must not make the fallback decide, unless args have another budget.
-	args = append([]string{"--budget", "1s"}, args...)
-	args = append(args, "--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0")
-	p := &process{cmd: exec.Command(os.Args[0], args...), out: new(strings.Builder)}
-	p.cmd.Env = append(os.Environ(), append(env, asService+"=1", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1",
-		"DEBUG_HOST=127.0.0.1")...)
+	flags := []string{"--budget", "1s", "--config", example, "--redis", "embedded"}
+	for _, arg := range args {
+		if variable.MatchString(arg) {
+			env = append(env, arg)
+		} else {
+			flags = append(flags, arg)
+		}
+	}
+	p.cmd = exec.Command(os.Args[0],
+		append(flags, "--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0")...)
+	p.cmd.Env = env
 	stderr := redistest.Must(p.cmd.StderrPipe())(t)
 	redistest.NoError(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill(); p.copied.Wait(); _ = p.cmd.Wait() })
@@ -79,6 +94,22 @@ func start(t *testing.T, env []string, args ...string) *process {
 	}
 	p.copied.Go(func() { _, _ = io.Copy(p.out, stderr) })
 	return p
+}
+
+// wait waits until the process has ended well.
+func (p *process) wait(t *testing.T) {
+	t.Helper()
+	p.copied.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, p.out)
+	}
+}
+
+// writeFile writes a file, and the folders above it.
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	redistest.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	redistest.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // get returns the status and the body of a page.
@@ -100,26 +131,42 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 	return conn
 }
 
-func ask(ctx context.Context, conn *grpc.ClientConn, key, value string) (*pb.RateLimitResponse, error) {
-	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{
-		Domain: "example", Descriptors: []*descriptor.RateLimitDescriptor{
-			{Entries: []*descriptor.RateLimitDescriptor_Entry{{Key: key, Value: value}}},
-		},
-	})
+// ask returns what a service replies to descriptors such as "one=a two=b*0", of which the last one has 0
+// hits: "OK 1, OVER 0". A number in front is the hits of the request.
+func ask(ctx context.Context, conn *grpc.ClientConn, text string) (string, error) {
+	in := &pb.RateLimitRequest{Domain: "example"}
+	_, _ = fmt.Sscan(text, &in.HitsAddend)
+	for one := range strings.FieldsSeq(text) {
+		key, value, found := strings.Cut(one, "=")
+		if !found {
+			continue
+		}
+		value, hits, explicit := strings.Cut(value, "*")
+		d := &descriptor.RateLimitDescriptor{
+			Entries: []*descriptor.RateLimitDescriptor_Entry{{Key: key, Value: value}},
+		}
+		if explicit {
+			d.HitsAddend = wrapperspb.UInt64(uint64(hits[0] - '0'))
+		}
+		in.Descriptors = append(in.Descriptors, d)
+	}
+	out, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, in)
+	var each []string
+	for _, status := range out.GetStatuses() {
+		code := strings.TrimSuffix(status.GetCode().String(), "_LIMIT")
+		each = append(each, fmt.Sprint(code, " ", status.GetLimitRemaining()))
+	}
+	return strings.Join(each, ", "), err
 }
 
 // The service runs without a Redis by one command line, which is that of the guide, and all its ports do
 // what they say.
 func TestTheServiceOfTheGuide(t *testing.T) {
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	p := start(t)
 	conn := dial(t, p.grpc)
-	for i := range 6 {
-		want := pb.RateLimitResponse_OK
-		if i == 5 {
-			want = pb.RateLimitResponse_OVER_LIMIT
-		}
-		if out, err := ask(t.Context(), conn, "user", "ann"); err != nil || out.GetOverallCode() != want {
-			t.Fatalf("request %d: %v, %v", i+1, out, err)
+	for _, want := range []string{"OK 4", "OK 3", "OK 2", "OK 1", "OK 0", "OVER 0"} {
+		if got := redistest.Must(ask(t.Context(), conn, "user=ann"))(t); got != want {
+			t.Fatalf("%s, want %s", got, want)
 		}
 	}
 	reply, err := healthpb.NewHealthClient(conn).Check(t.Context(),
@@ -167,7 +214,7 @@ func watchHealth(t *testing.T, conn *grpc.ClientConn) (next func() string) {
 // answers.
 func TestSIGTERMLosesNoRequest(t *testing.T) {
 	server := redistest.Start(t)
-	p := start(t, []string{"REDIS_URL=" + server.Addr}, "--config", "../../examples/envoy/ratelimit.yaml")
+	p := start(t, "--redis", server.Addr)
 	conn := dial(t, p.grpc)
 	ctx := t.Context()
 	nextHealth := watchHealth(t, conn)
@@ -197,34 +244,30 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		t.Error("a connection of HTTP stays open until it is cut")
 	}
 	for range 50 { // a balancer that has not noticed yet
-		redistest.Must(ask(t.Context(), conn, "user", "bob"))(t)
+		redistest.Must(ask(t.Context(), conn, "user=bob"))(t)
 	}
 	// The watch, which the client leaves open, ends before the ports close.
 	if got := nextHealth(); got != "the service ends" {
 		t.Errorf("the watch ends with %s", got)
 	}
-	p.copied.Wait()
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, p.out)
-	}
+	p.wait(t)
 }
 
 // A swapped configuration is served, and a bad one keeps the old one and says file, line and key.
 func TestTheConfigurationIsReloaded(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sub", "config", "limits.yaml")
-	write := func(text string) {
-		redistest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		redistest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	write := func(limit string) {
+		writeFile(t, file, "domain: example\ndescriptors: [{key: a, rate_limit: {"+limit+"}}]")
 	}
-	write("domain: example\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]")
-	p := start(t, []string{"RUNTIME_ROOT=" + dir, "RUNTIME_SUBDIRECTORY=sub"}, "--redis", "embedded")
+	write("unit: day, requests_per_unit: 1")
+	p := start(t, "RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=sub", "--config", "")
 	shows := func(want string) func() bool {
 		return func() bool { _, body := get(t, p.debug+"/rlconfig"); return strings.Contains(body, want) }
 	}
-	write("domain: example\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 2}}]")
+	write("unit: day, requests_per_unit: 2")
 	redistest.Eventually(t, "the new limit", shows("example.a: 2 per 24h"))
-	write("domain: example\ndescriptors: [{key: a, rate_limit: {unit: days}}]")
+	write("unit: days")
 	redistest.Eventually(t, "the bad file is counted", func() bool {
 		_, body := get(t, p.metrics+"/metrics")
 		return strings.Contains(body, "config_load_error 1")
@@ -305,17 +348,15 @@ func TestTLSAndPassword(t *testing.T) {
 	server := redistest.Start(t, args...)
 	user := []any{"ACL", "SETUSER", "limits", "on", ">secret", "~*", "&*", "+@all"}
 	redistest.NoError(t, server.Admin().Do(t.Context(), user...).Err())
-	p := start(t, []string{
-		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + file("server.pem"),
-		"GRPC_SERVER_TLS_KEY=" + file("server-key.pem"), "GRPC_CLIENT_TLS_CACERT=" + file("ca.pem"),
-		"REDIS_URL=" + address, "REDIS_TLS=true", "REDIS_TLS_CACERT=" + file("ca.pem"),
-		"REDIS_TLS_CLIENT_CERT=" + file("client.pem"), "REDIS_TLS_CLIENT_KEY=" + file("client-key.pem"),
-		"REDIS_AUTH=limits:secret",
-	}, "--config", "../../examples/envoy/ratelimit.yaml", "--budget", "10s")
+	p := start(t, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+file("server.pem"),
+		"GRPC_SERVER_TLS_KEY="+file("server-key.pem"), "GRPC_CLIENT_TLS_CACERT="+file("ca.pem"),
+		"REDIS_TLS=true", "REDIS_TLS_CACERT="+file("ca.pem"), "REDIS_AUTH=limits:secret",
+		"REDIS_TLS_CLIENT_CERT="+file("client.pem"), "REDIS_TLS_CLIENT_KEY="+file("client-key.pem"),
+		"--redis", address, "--budget", "10s")
 	for shows, want := range map[bool]codes.Code{true: codes.OK, false: codes.Unavailable} {
 		conn := redistest.Must(grpc.NewClient(p.grpc,
 			grpc.WithTransportCredentials(credentials.NewTLS(pki.Config(shows)))))(t)
-		if _, err := ask(t.Context(), conn, "user", "ann"); status.Code(err) != want {
+		if _, err := ask(t.Context(), conn, "user=ann"); status.Code(err) != want {
 			t.Errorf("with a certificate: %v; %v", shows, err)
 		}
 		_ = conn.Close()
@@ -333,7 +374,7 @@ func TestARedisThatIsNotThereIsReported(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		run(ctx, map[string]string{"REDIS_URL": unused}, []string{
-			"--config", "../../examples/envoy/ratelimit.yaml",
+			"--config", example,
 			"--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0",
 		}, io.Discard, writer)
 		_ = writer.Close()

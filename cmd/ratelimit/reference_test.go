@@ -2,18 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -57,7 +52,7 @@ func startReference(t *testing.T, binary, root string, environment ...string) *g
 			return nil
 		default:
 		}
-		_, err := ask(t.Context(), conn, "none", "x")
+		_, err := ask(t.Context(), conn, "none=x")
 		if serves = err == nil; err != nil && strings.Contains(err.Error(), "no rate limit configuration") {
 			return nil
 		}
@@ -69,52 +64,19 @@ func startReference(t *testing.T, binary, root string, environment ...string) *g
 	return conn
 }
 
-// decide returns what a service replies to descriptors such as "one=a two=b*0", of which the last one has 0
-// hits. A number in front is the hits of the request.
-func decide(t *testing.T, conn *grpc.ClientConn, text string) string {
-	t.Helper()
-	in := &pb.RateLimitRequest{Domain: "example"}
-	_, _ = fmt.Sscan(text, &in.HitsAddend)
-	for one := range strings.FieldsSeq(text) {
-		key, value, found := strings.Cut(one, "=")
-		if !found {
-			continue
-		}
-		value, hits, explicit := strings.Cut(value, "*")
-		d := &descriptor.RateLimitDescriptor{
-			Entries: []*descriptor.RateLimitDescriptor_Entry{{Key: key, Value: value}},
-		}
-		if explicit {
-			d.HitsAddend = wrapperspb.UInt64(uint64(hits[0] - '0'))
-		}
-		in.Descriptors = append(in.Descriptors, d)
-	}
-	out := redistest.Must(pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), in))(t)
-	var each []string
-	for _, status := range out.GetStatuses() {
-		code := strings.TrimSuffix(status.GetCode().String(), "_LIMIT")
-		each = append(each, fmt.Sprint(code, " ", status.GetLimitRemaining()))
-	}
-	return strings.Join(each, ", ")
-}
-
 // The reference service and ours decide alike, except for what docs/envoy.md lists. Ours is the last result
 // of a request where it differs.
 func TestBesideTheReference(t *testing.T) {
 	binary, redis, root := buildReference(t), redistest.Start(t).Addr, t.TempDir()
 	file := filepath.Join(root, "config", "limits.yaml")
-	write := func(text string) {
-		redistest.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
-			os.WriteFile(file, []byte(text), 0o600)))
-	}
 	const limits = "domain: example\ndescriptors:\n" +
 		"- {key: one, rate_limit: {unit: day, requests_per_unit: 1}}\n" +
 		"- {key: two, rate_limit: {unit: day, requests_per_unit: 2}}\n" +
 		"- {key: none, rate_limit: {unit: day, requests_per_unit: 0}}\n" +
 		"- {key: free, rate_limit: {unlimited: true}}\n"
-	write(limits)
+	writeFile(t, file, limits)
 	theirs := startReference(t, binary, root, "REDIS_URL="+redis)
-	ours := dial(t, start(t, nil, "--config", file, "--redis", redis).grpc)
+	ours := dial(t, start(t, "--config", file, "--redis", redis).grpc)
 	for _, c := range [][]string{
 		{"one=a", "OK 0"}, {"one=a", "OVER 0"}, {"one=a*0", "OVER 0"},
 		{"two=a*0", "OK 2"}, {"two=a", "OK 1"}, {"two=a*0", "OK 1"}, {"two=a", "OK 0"},
@@ -127,10 +89,10 @@ func TestBesideTheReference(t *testing.T) {
 		{"free=a", "OK 4294967295"}, {"free=a*9", "OK 4294967295"},
 	} {
 		request, want := c[0], c[1]
-		if got := decide(t, theirs, request); got != want {
+		if got := redistest.Must(ask(t.Context(), theirs, request))(t); got != want {
 			t.Errorf("the reference, %s: %s, want %s", request, got, want)
 		}
-		if got := decide(t, ours, request); got != c[len(c)-1] {
+		if got := redistest.Must(ask(t.Context(), ours, request))(t); got != c[len(c)-1] {
 			t.Errorf("ours, %s: %s, want %s", request, got, c[len(c)-1])
 		}
 	}
@@ -147,7 +109,7 @@ func TestBesideTheReference(t *testing.T) {
 		{"REDIS_URL=redis://" + redis + "?db=1", limits, true}, {"REDIS_URL=localhost", limits, false},
 		{"", fraction, false},
 	} {
-		write(c.text)
+		writeFile(t, file, c.text)
 		conn := startReference(t, binary, root, "REDIS_URL="+redis, c.environment)
 		if (conn != nil) != c.serves {
 			t.Errorf("the reference serves with %s: %v, want %v", c.environment, conn != nil, c.serves)

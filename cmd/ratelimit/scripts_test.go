@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,58 +8,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// look asks without taking anything.
-func look(ctx context.Context, conn *grpc.ClientConn, domain, key, value string) (*pb.RateLimitResponse,
-	error) {
-	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{
-		Domain: domain, Descriptors: []*descriptor.RateLimitDescriptor{{
-			Entries:    []*descriptor.RateLimitDescriptor_Entry{{Key: key, Value: value}},
-			HitsAddend: wrapperspb.UInt64(0),
-		}},
-	})
-}
-
-// routes are those of the reference service's proxy, as far as its scripts use them.
-var routes = []route{
-	{path: "/twoheader", descriptors: []string{"foo bar", "foo baz"}},
-	{path: "/fourheader", descriptors: []string{"foo bar", "from to"}},
-	{path: "/fiveheader", descriptors: []string{"foo bar", "from to", "plan"}},
-	{path: "/unspec", descriptors: []string{"unspec"}},
-	{path: "/shared", descriptors: []string{"shared"}},
-	{path: "/load", descriptors: []string{"load"}},
-	{path: "/quota", perRoute: `{actions: [{generic_key: {descriptor_key: service, descriptor_value: ` +
-		`service_1}}]}, ` +
-		`{actions: [{generic_key: {descriptor_key: service, descriptor_value: service_2}}]}`},
-	{path: "/tokenquota", perRoute: quota("service_2", "0", false) + ", " + quota("service_2", "1", true)},
-	{path: "/multiservice", perRoute: quota("service_1", "0", false) + ", " + quota("service_2", "0", false) +
-		`, {actions: [{request_headers: {header_name: x-backend, descriptor_key: service}}], ` +
-		`hits_addend: {number: 1}, ` +
-		`apply_on_stream_done: true}`},
-}
-
-// behindEnvoy starts a Redis, the service and Envoy.
-func behindEnvoy(t *testing.T, server *redistest.Server, args ...string) (*process, *envoy) {
-	t.Helper()
-	redistest.Envoy.Binary(t)
-	p := start(t, []string{"REDIS_URL=" + server.Addr, "RESPONSE_DYNAMIC_METADATA=true"},
-		append(args, "--config", "testdata/scripts.yaml")...)
-	listen := freeAddress(t)
-	return p, startEnvoy(t, proxy(listen, upstream(t, echo), p.grpc, routes...), listen)
-}
 
 // Each script of the reference service's integration tests, retold: requests through a real Envoy, with a
 // path, header fields and the status that it must have.
@@ -95,7 +51,7 @@ func TestScriptsOfTheReference(t *testing.T) {
 		"value-included-in-stats": {"2 /unspec unspec: seen = 200", "/unspec unspec: seen = 429"},
 	} {
 		t.Run(script, func(t *testing.T) {
-			p, e := behindEnvoy(t, redistest.Start(t))
+			p, e := behindEnvoy(t, echo, "--redis", redistest.Start(t).Addr)
 			for _, step := range steps {
 				play(t, p, e, step)
 			}
@@ -153,19 +109,17 @@ func (p *process) hits(t *testing.T) (sum float64) {
 // A refused call of gRPC has the status that its clients know.
 func TestGRPCRoutes(t *testing.T) {
 	redistest.Envoy.Binary(t)
-	p := start(t, nil, "--config", "testdata/scripts.yaml", "--redis", "embedded")
+	p := start(t, "--config", "testdata/scripts.yaml")
 	listener := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer()
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	listen := freeAddress(t)
-	startEnvoy(t, proxy(listen, listener.Addr().String(), p.grpc, route{path: "/grpc",
-		descriptors: []string{"unspec"}}), listen)
-	conn := dial(t, listen)
+	conn := dial(t, startEnvoy(t, "testdata/envoy.yaml",
+		map[string]string{"10002": listener.Addr().String(), "8081": p.grpc}).address)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "unspec", "a")
 	for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
-		_, err := healthpb.NewHealthClient(conn).Check(metadata.AppendToOutgoingContext(t.Context(),
-			"unspec", "a"), &healthpb.HealthCheckRequest{})
+		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 		if status.Code(err) != want {
 			t.Errorf("call %d: %v, want %v", i+1, err, want)
 		}
@@ -174,20 +128,14 @@ func TestGRPCRoutes(t *testing.T) {
 
 // A request that Envoy sends to its application three times is charged once.
 func TestRetriesOfEnvoyAreChargedOnce(t *testing.T) {
-	redistest.Envoy.Binary(t)
-	p := start(t, nil, "--config", "testdata/scripts.yaml", "--redis", "embedded")
 	var calls atomic.Int64
-	failing := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+	_, e := behindEnvoy(t, func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1)%3 != 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	listen := freeAddress(t)
-	e := startEnvoy(t, proxy(listen, failing, p.grpc, route{path: "/unspec", descriptors: []string{"unspec"},
-		retries: ", retry_policy: {retry_on: 5xx, num_retries: 3, retry_back_off: {base_interval: " +
-			"0.001s}}"}), listen)
 	for i, want := range []int{200, 200, 429} {
-		if reply := e.get(t, "/unspec", "unspec: a"); reply.StatusCode != want {
+		if reply := e.get(t, "/retried", "unspec: a"); reply.StatusCode != want {
 			t.Errorf("request %d: %d", i+1, reply.StatusCode)
 		}
 	}

@@ -9,11 +9,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-func writeFile(t *testing.T, name, text string) {
-	t.Helper()
-	redistest.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-}
-
 // What visitors send, and the password of Redis, are on no page of any port and in no line of the log,
 // whatever fails. The log says what has failed.
 func TestNothingSecretIsShown(t *testing.T) {
@@ -25,9 +20,8 @@ descriptors:
 - {key: team, rate_limit: {unit: day, requests_per_unit: 9, algorithm: gcra}}
 `)
 	unused := freeAddress(t)
-	p := start(t, []string{
-		"REDIS_URL=redis://ann:secret1@" + unused, "LOG_LEVEL=", "REDIS_SENTINEL_AUTH=secret2",
-	}, "--config", file, "--budget", "15ms")
+	p := start(t, "LOG_LEVEL=", "REDIS_SENTINEL_AUTH=secret2", "--redis", "redis://ann:secret1@"+unused,
+		"--config", file, "--budget", "15ms")
 	var pages strings.Builder
 	for range 5 { // until the circuit is open
 		for _, url := range []string{
@@ -37,13 +31,12 @@ descriptors:
 			_, body := get(t, url)
 			pages.WriteString(body)
 		}
-		if _, err := ask(t.Context(), dial(t, p.grpc), "user", "secret5"); err != nil {
+		if _, err := ask(t.Context(), dial(t, p.grpc), "user=secret5"); err != nil {
 			pages.WriteString(err.Error())
 		}
 	}
 	redistest.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	p.copied.Wait()
-	_ = p.cmd.Wait()
+	p.wait(t)
 	if all := pages.String() + p.out.String(); strings.Contains(all, "secret") {
 		t.Errorf("a secret is shown:\n%s", all)
 	}

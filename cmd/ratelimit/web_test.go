@@ -98,7 +98,7 @@ func (l *oneConnection) Addr() net.Addr { return &net.TCPAddr{} }
 // A gateway may ask as often as it likes whether an idle connection still works, as with the
 // connection_keepalive of Envoy.
 func TestPingsDoNotEndAConnection(t *testing.T) {
-	p := start(t, nil, "--config", "../../examples/envoy/ratelimit.yaml", "--redis", "embedded")
+	p := start(t)
 	conn := redistest.Must(net.Dial("tcp", p.grpc))(t)
 	defer conn.Close()
 	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // the frame of HTTP/2, empty
