@@ -25,7 +25,7 @@ type envoy struct {
 
 // freeAddress returns an address on which nothing listens. Its port is below those that a system gives to
 // connections, and to listeners that ask for any: otherwise another test could have it before Envoy does.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	var address string
 	redistest.Until(t, "a free port", func() error {

@@ -60,7 +60,7 @@ const example = "../../examples/envoy/ratelimit.yaml"
 
 // start starts ratelimit on free ports, and waits until it has printed them all. It has the limits of the
 // guide and an embedded Redis, unless args say otherwise. An argument such as NAME=value is a variable.
-func start(t *testing.T, args ...string) *process {
+func start(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{out: new(strings.Builder)}
 	env := append(os.Environ(), asService+"=1", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1")
@@ -106,7 +106,7 @@ func (p *process) wait(t *testing.T) {
 }
 
 // writeFile writes a file, and the folders above it.
-func writeFile(t *testing.T, name, text string) {
+func writeFile(t testing.TB, name, text string) {
 	t.Helper()
 	redistest.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 	redistest.NoError(t, os.WriteFile(name, []byte(text), 0o600))
@@ -123,10 +123,10 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 // dial returns a connection to a port of gRPC.
-func dial(t *testing.T, address string) *grpc.ClientConn {
+func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn := redistest.Must(
-		grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn := redistest.Must(grpc.NewClient(address, options...))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -8,15 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// buildReference returns the path of the reference service, as ./bench has it.
-func buildReference(t *testing.T) string {
+// buildReference returns the path of the reference service.
+func buildReference(t testing.TB) string {
 	t.Helper()
-	redistest.Thorough(t)
 	const reference = "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36"
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "install", reference)
@@ -27,9 +24,9 @@ func buildReference(t *testing.T) string {
 	return filepath.Join(dir, "service_cmd")
 }
 
-// startReference starts the reference service in an environment, and returns a connection once it serves, or
-// nil if it ends or has no configuration.
-func startReference(t *testing.T, binary, root string, environment ...string) *grpc.ClientConn {
+// startReference starts the reference service in an environment, and returns it once it serves, or nil if it
+// ends or has no configuration.
+func startReference(t testing.TB, binary, root string, environment ...string) *process {
 	t.Helper()
 	address := freeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
@@ -61,12 +58,13 @@ func startReference(t *testing.T, binary, root string, environment ...string) *g
 	if !serves {
 		return nil
 	}
-	return conn
+	return &process{cmd: cmd, grpc: address}
 }
 
 // The reference service and ours decide alike, except for what docs/envoy.md lists. Ours is the last result
 // of a request where it differs.
 func TestBesideTheReference(t *testing.T) {
+	redistest.Thorough(t)
 	binary, redis, root := buildReference(t), redistest.Start(t).Addr, t.TempDir()
 	file := filepath.Join(root, "config", "limits.yaml")
 	const limits = "domain: example\ndescriptors:\n" +
@@ -75,7 +73,7 @@ func TestBesideTheReference(t *testing.T) {
 		"- {key: none, rate_limit: {unit: day, requests_per_unit: 0}}\n" +
 		"- {key: free, rate_limit: {unlimited: true}}\n"
 	writeFile(t, file, limits)
-	theirs := startReference(t, binary, root, "REDIS_URL="+redis)
+	theirs := dial(t, startReference(t, binary, root, "REDIS_URL="+redis).grpc)
 	ours := dial(t, start(t, "--config", file, "--redis", redis).grpc)
 	for _, c := range [][]string{
 		{"one=a", "OK 0"}, {"one=a", "OVER 0"}, {"one=a*0", "OVER 0"},
@@ -110,9 +108,9 @@ func TestBesideTheReference(t *testing.T) {
 		{"", fraction, false},
 	} {
 		writeFile(t, file, c.text)
-		conn := startReference(t, binary, root, "REDIS_URL="+redis, c.environment)
-		if (conn != nil) != c.serves {
-			t.Errorf("the reference serves with %s: %v, want %v", c.environment, conn != nil, c.serves)
+		serves := startReference(t, binary, root, "REDIS_URL="+redis, c.environment) != nil
+		if serves != c.serves {
+			t.Errorf("the reference serves with %s: %v, want %v", c.environment, serves, c.serves)
 		}
 	}
 }
