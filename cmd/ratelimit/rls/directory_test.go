@@ -146,13 +146,9 @@ func TestWatch(t *testing.T) {
 
 // A reload keeps what is counted, and takes the new numbers at once.
 func TestAReloadKeepsTheCounts(t *testing.T) {
-	s := inMemory(t, Options{}, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, "+
-		"requests_per_unit: 2}}]")
+	s := inMemory(t, Options{}, hourly(2, ""))
 	asks(t, s, "a=x", "OK: OK 1")
-	for text, fails := range map[string]bool{
-		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 5}}]": false,
-		"domain: [": true,
-	} {
+	for text, fails := range map[string]bool{hourly(5, ""): false, "domain: [": true} {
 		if err := s.Load([]File{{Name: "new.yaml", Data: []byte(text)}}); (err != nil) != fails {
 			t.Errorf("%s: %v", text, err)
 		}

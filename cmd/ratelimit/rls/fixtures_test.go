@@ -1,16 +1,17 @@
 package rls
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -38,34 +39,6 @@ descriptors:
   - {key: subkey5, value: subvalue5, rate_limit: {unit: day, requests_per_unit: 25}}
 - {key: key6, rate_limit: {unlimited: true}}
 - {key: key7, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 70}}
-`
-
-const withShadow = `
-domain: d
-descriptors:
-- key: key1
-  value: value1
-  descriptors:
-  - {key: subkey1, rate_limit: {unit: second, requests_per_unit: 5}}
-  - {key: subkey1, value: subvalue1, rate_limit: {unit: second, requests_per_unit: 10}, shadow_mode: true}
-- {key: key2, rate_limit: {unit: minute, requests_per_unit: 20}, shadow_mode: true}
-- {key: key2, value: value2, rate_limit: {unit: minute, requests_per_unit: 30}}
-`
-
-const withMetadata = `
-domain: d
-descriptors:
-- key: key1
-  value: value1
-  descriptors:
-  - {key: subkey1, rate_limit: {unit: second, requests_per_unit: 5}, metadata: {name: service_1}}
-- key: key2
-  rate_limit: {unit: minute, requests_per_unit: 20}
-  metadata: {service_with_quota: {name: service_2}}
-- key: key3
-  value_to_metric: true
-  rate_limit: {unit: minute, requests_per_unit: 20}
-  metadata: {name: kept}
 `
 
 const withPatterns = `
@@ -124,20 +97,20 @@ descriptors:
   - {key: resource, value: res*v2, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 60}}
 `
 
-// entries returns a descriptor of keys and values, which take turns.
-func entries(pairs ...string) *descriptor.RateLimitDescriptor {
-	d := &descriptor.RateLimitDescriptor{}
-	for i := 0; i < len(pairs); i += 2 {
-		d.Entries = append(d.Entries, &descriptor.RateLimitDescriptor_Entry{Key: pairs[i], Value: pairs[i+1]})
-	}
-	return d
+func TestMain(m *testing.M) {
+	logging.Disable()
+	redistest.VerifyNoLeaks(m)
 }
 
-// find returns the match of a descriptor, without a rule if there is none.
-func (c *Config) find(t *testing.T, domain string, pairs ...string) match {
-	t.Helper()
-	m := redistest.Must(c.domains[domain].match(entries(pairs...)))(t)
-	return m
+// single returns a file whose only descriptor has a key a, and more keys.
+func single(keys string) string { return "domain: d\ndescriptors: [{key: a, " + keys + "}]" }
+
+// limited returns a file whose only limit, of the key a, has some keys.
+func limited(keys string) string { return single("rate_limit: {" + keys + "}") }
+
+// hourly is limited to a number an hour.
+func hourly(n int, more string) string {
+	return limited(fmt.Sprintf("unit: hour, requests_per_unit: %d%s", n, more))
 }
 
 // serve returns a Service on rdb with a configuration. Unless a spec is about the budget, a busy machine
@@ -159,17 +132,31 @@ func inMemory(t *testing.T, o Options, text string) *Service {
 	return serve(t, redistest.MiniClient(t, redistest.Mini(t)), o, text)
 }
 
-// request returns the request for a text such as "user=bob route=a; tokens=x*5; user=x*-1": descriptors with
-// their hits.
+// request returns the request for a text such as "4 user=bob route=a; tokens=x*5; user=x*-1; user=y@2": the
+// hits of the request, and descriptors with their hits, or with a limit a day that overrides that of the file.
 func request(domain, text string) *pb.RateLimitRequest {
 	in := &pb.RateLimitRequest{Domain: domain}
+	if n, _ := fmt.Sscan(text, &in.HitsAddend); n == 1 {
+		_, text, _ = strings.Cut(text, " ")
+	}
 	for one := range strings.SplitSeq(text, ";") {
-		pairs, hits, explicit := strings.Cut(one, "*")
-		d := entries(pairsOf(pairs)...)
+		one, rate, overrides := strings.Cut(one, "@")
+		one, hits, explicit := strings.Cut(one, "*")
+		d := &ratelimit.RateLimitDescriptor{}
+		for pair := range strings.FieldsSeq(one) {
+			key, value, _ := strings.Cut(pair, "=")
+			d.Entries = append(d.Entries, &ratelimit.RateLimitDescriptor_Entry{Key: key, Value: value})
+		}
 		if explicit {
 			hits, d.IsNegativeHits = strings.CutPrefix(hits, "-")
 			n, _ := strconv.ParseUint(hits, 10, 64)
 			d.HitsAddend = wrapperspb.UInt64(n)
+		}
+		if overrides {
+			n, _ := strconv.ParseUint(rate, 10, 32)
+			d.Limit = &ratelimit.RateLimitDescriptor_RateLimitOverride{
+				RequestsPerUnit: uint32(n), Unit: typev3.RateLimitUnit_DAY,
+			}
 		}
 		in.Descriptors = append(in.Descriptors, d)
 	}
@@ -183,10 +170,6 @@ func ask(t *testing.T, s *Service, text string) string {
 	if err != nil {
 		return "error: " + status.Code(err).String()
 	}
-	return shown(out)
-}
-
-func shown(out *pb.RateLimitResponse) string {
 	name := func(code pb.RateLimitResponse_Code) string {
 		return strings.TrimSuffix(code.String(), "_LIMIT")
 	}
@@ -201,22 +184,16 @@ func shown(out *pb.RateLimitResponse) string {
 	return name(out.GetOverallCode()) + ": " + strings.Join(each, ", ")
 }
 
-// asks sends requests one after another, and compares the responses.
-func asks(t *testing.T, s *Service, requestsAndResponses ...string) {
+// asks sends requests one after another, and compares the responses, each of which follows its request. A
+// step such as "+9s" lets time pass.
+func asks(t *testing.T, s *Service, steps ...string) {
 	t.Helper()
-	for i := 0; i < len(requestsAndResponses); i += 2 {
-		in, want := requestsAndResponses[i], requestsAndResponses[i+1]
-		if got := ask(t, s, in); got != want {
-			t.Errorf("request %d, %s: %s, want %s", i/2+1, in, got, want)
+	for i := 0; i < len(steps); i += 2 {
+		if wait, ok := strings.CutPrefix(steps[i], "+"); ok {
+			time.Sleep(redistest.Must(time.ParseDuration(wait))(t))
+			i--
+		} else if got := ask(t, s, steps[i]); got != steps[i+1] {
+			t.Errorf("%q, step %d, %s: %s, want %s", steps, i, steps[i], got, steps[i+1])
 		}
 	}
-}
-
-// sorted returns a JSON text with sorted keys and without spaces.
-func sorted(t *testing.T, text string) string {
-	t.Helper()
-	var v any
-	redistest.NoError(t, json.Unmarshal([]byte(text), &v))
-	b := redistest.Must(json.Marshal(v))(t)
-	return string(b)
 }

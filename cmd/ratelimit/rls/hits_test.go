@@ -35,6 +35,7 @@ var kinds = []kind{
 		"more than ever, charged", "", "a=x*4; a=x*0", "OVER 0; OVER 0", "OVER 3; OK 3", "OVER 0; OK 0",
 	},
 	{"more than ever, refused", "charge: false, ", "a=x*4; a=x*0", "OVER 3; OK 3", "", "OVER 0; OK 0"},
+	{"more than ever, of a request", "", "4 a=x; a=x*0", "OVER 3; OK 3", "", "OVER 0; OK 0"},
 	{
 		"a look", "", "a=x*0; a=x*0; a=x*3; a=x*0", "OK 3; OK 3; OK 0; OVER 0",
 		"", "OK 0; OK 0; OK 0; OK 0",
@@ -42,6 +43,15 @@ var kinds = []kind{
 	{
 		"given back", "", "a=x*3; a=x*-2; a=x*0; a=x*-9", "OK 0; OK 2; OK 2; OK 3",
 		"", "OK 0; OK 0; OK 0; OK 0",
+	},
+	{
+		"given back, and taken again", "", "a=x; a=x; a=x*-1; a=x; a=x; a=x; a=x*-9; a=x*3",
+		"OK 2; OK 1; OK 2; OK 1; OK 0; OVER 0; OK 3; OK 0", "",
+		"OK 2; OK 1; OK 0; OK 0; OVER 0; OVER 0; OK 0; OVER 0",
+	},
+	{
+		"of a debt, given back", "", "a=x*3; a=x*2; a=x*-1; a=x*0; a=x*-2", "OK 0; OVER 0; OK 0; OVER 0; OK 1",
+		"OK 0; OVER 0; OK 1; OK 1; OK 3", "OK 0; OVER 0; OK 0; OK 0; OK 0",
 	},
 }
 
@@ -69,8 +79,8 @@ func TestEveryAlgorithmDecidesAboutEveryKindOfHits(t *testing.T) {
 				local = cmp.Or(k.exactly, local)
 			}
 			for _, name := range []string{"", "name: n, "} {
-				text := "domain: d\ndescriptors: [{key: a, " + name + "rate_limit: {" + k.flags +
-					"unit: hour, requests_per_unit: 3, algorithm: " + algorithm + "}}]\nfallback: "
+				text := single(name+"rate_limit: {"+k.flags+"unit: hour, requests_per_unit: 3, algorithm: "+
+					algorithm+"}") + "\nfallback: "
 				s := inMemory(t, Options{}, text+fallbackLocal)
 				k.comeOut(t, s, algorithm+name, requests, decided)
 				for fallback, want := range map[string]string{
@@ -85,10 +95,12 @@ func TestEveryAlgorithmDecidesAboutEveryKindOfHits(t *testing.T) {
 	}
 }
 
-// comeOut compares the statuses of requests.
+// comeOut compares the statuses of requests, and requires them within seconds: without a budget, the first
+// request alone would wait 5 s for a Redis that hangs.
 func (k *kind) comeOut(t *testing.T, s *Service, what string, requests []string, want string) {
 	t.Helper()
 	var got []string
+	start := time.Now()
 	for _, one := range requests {
 		overall, status, _ := strings.Cut(ask(t, s, one), ": ")
 		if overall == "error" {
@@ -96,8 +108,8 @@ func (k *kind) comeOut(t *testing.T, s *Service, what string, requests []string,
 		}
 		got = append(got, status)
 	}
-	if got := strings.Join(got, "; "); got != want {
-		t.Errorf("%s, %s, %s: %s, want %s", k.name, what, k.requests, got, want)
+	if got := strings.Join(got, "; "); got != want || time.Since(start) >= 5*time.Second {
+		t.Errorf("%s, %s, %s: %s after %v, want %s", k.name, what, k.requests, got, time.Since(start), want)
 	}
 }
 
@@ -107,8 +119,7 @@ func TestLooksTakeNothing(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	trips := redistest.RoundTrips(rdb)
 	for _, algorithm := range algorithms {
-		s := serve(t, rdb, Options{Prefix: algorithm}, "domain: d\ndescriptors: [{key: a, rate_limit: "+
-			"{unit: hour, requests_per_unit: 2, algorithm: "+algorithm+"}}]")
+		s := serve(t, rdb, Options{Prefix: algorithm}, hourly(2, ", algorithm: "+algorithm))
 		asks(t, s, "a=x", "OK: OK 1", "a=x*0", "OK: OK 1")
 		before := trips.Load()
 		var all sync.WaitGroup
@@ -126,9 +137,7 @@ func TestLooksTakeNothing(t *testing.T) {
 // A request may have 100 limits, and takes all or none also where one script call decides about eight.
 func TestAllOrNoneOfManyLimits(t *testing.T) {
 	for _, n := range []int{1, 7, 8, 99} {
-		s := inMemory(t, Options{}, "domain: d\nall_or_none: true\ndescriptors:\n"+
-			"- {key: one, rate_limit: {unit: hour, requests_per_unit: 1}}\n"+
-			"- {key: two, rate_limit: {unit: hour, requests_per_unit: 2}}\n")
+		s := inMemory(t, Options{}, together)
 		twos, left := "", ""
 		for i := range n {
 			twos += fmt.Sprintf("; two=%d", i)

@@ -1,12 +1,14 @@
 package rls
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // nested is the configuration for metrics with values: keys with a flag each, one below another.
@@ -32,7 +34,7 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 	for _, c := range []struct {
 		of     string // the test of the reference
 		config string
-		pairs  string // key=value, separated by spaces
+		pairs  string // as request reads a descriptor
 		rate   int64  // 0 for no limit
 		metric string
 	}{
@@ -49,6 +51,7 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 		{"Basic", basic, "key2=value3", 0, ""},
 		{"Basic", basic, "key3=foo", 1, "d.key3"},
 		{"Basic", basic, "key7=unspecified", 70, "d.key7_unspecified"},
+		{"Override", basic, "key1=value1 subkey1=something@42", 42, "d.key1_value1.subkey1_something"},
 		{"Wildcard", withPatterns, "noVal=foo1", 20, "d.noVal"},
 		{"Wildcard", withPatterns, "wild=foo1", 20, "d.wild_foo*"},
 		{"Wildcard", withPatterns, "wild=bar", 0, ""},
@@ -86,7 +89,7 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 		{"ShareThreshold", withShares, "tenant=t1prod resource=resAv2", 60,
 			"d.tenant_t*prod.resource_res*v2"},
 	} {
-		m := mustParse(t, c.config).find(t, "d", pairsOf(c.pairs)...)
+		m := mustParse(t, c.config).find(t, c.pairs)
 		switch {
 		case (m.rule == nil) != (c.rate == 0):
 			t.Errorf("%s: %s: limit %v, want %d", c.of, c.pairs, m.rule, c.rate)
@@ -97,60 +100,10 @@ func TestMatchingIsThatOfTheReference(t *testing.T) {
 	}
 }
 
-// pairsOf splits "key=value key=value".
-func pairsOf(text string) (pairs []string) {
-	for field := range strings.FieldsSeq(text) {
-		key, value, _ := strings.Cut(field, "=")
-		pairs = append(pairs, key, value)
-	}
-	return pairs
-}
-
-// Flags of a descriptor reach its limit.
-func TestALimitHasTheFlagsOfItsDescriptor(t *testing.T) {
-	c := mustParse(t, basic)
-	if r := c.find(t, "d", "key6", "foo").rule; !r.unlimited {
-		t.Error("key6 is limited")
-	}
-	if r := c.find(t, "d", "key4", "foo").rule; r.current.Name != "key4_rate_limit" {
-		t.Errorf("key4 is called %q", r.current.Name)
-	}
-	shadowed := mustParse(t, withShadow)
-	for pairs, want := range map[string]bool{
-		"key1=value1 subkey1=something": false, "key1=value1 subkey1=subvalue1": true,
-		"key2=something": true, "key2=value2": false,
-	} {
-		if r := shadowed.find(t, "d", pairsOf(pairs)...).rule; r.shadow != want {
-			t.Errorf("%s: shadow_mode is %v", pairs, r.shadow)
-		}
-	}
-	m := mustParse(t, withMetadata)
-	if r := m.find(t, "d", "key1", "value1", "subkey1",
-		"x").rule; r.metadata.Fields["name"].GetStringValue() != "service_1" {
-		t.Errorf("metadata are %v", r.metadata)
-	}
-	// The reference service loses them here.
-	if r := m.find(t, "d", "key3", "x").rule; r.metadata.Fields["name"].GetStringValue() != "kept" {
-		t.Errorf("metadata of a limit with value_to_metric are %v", r.metadata)
-	}
-}
-
-// Envoy's own limit replaces that of the file, also where the file has none.
-func TestAnOverrideReplacesTheLimit(t *testing.T) {
-	c := mustParse(t, basic)
-	d := entries("key1", "value1", "subkey1", "something")
-	d.Limit = &descriptor.RateLimitDescriptor_RateLimitOverride{
-		RequestsPerUnit: 42, Unit: typev3.RateLimitUnit_HOUR,
-	}
-	m, err := c.domains["d"].match(d)
-	if err != nil || m.rule.rate != 42 || m.rule.interval != time.Hour ||
-		m.metric != "d.key1_value1.subkey1_something" {
-		t.Errorf("%+v, %v", m, err)
-	}
-	d.Limit.Unit = typev3.RateLimitUnit_UNKNOWN
-	if _, err := c.domains["d"].match(d); err == nil {
-		t.Error("a limit of an unknown unit is accepted")
-	}
+// find returns the match of a descriptor in domain d, without a rule if there is none.
+func (c *Config) find(t *testing.T, text string) match {
+	t.Helper()
+	return redistest.Must(c.domains["d"].match(request("d", text).GetDescriptors()[0]))(t)
 }
 
 // Different entries have different counters, whatever characters are in them.
@@ -158,11 +111,14 @@ func TestKeysOfCountersAreUnambiguous(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	keys := make(map[string]string)
 	for _, pairs := range [][]string{
-		{"a_b", "c"}, {"a", "b_c"}, {"a", "b|c=d"}, {"a", "b", "c", "d"}, {"a", "b%7Cc=d"}, {"a", ""}, {"a",
-			"="},
+		{"a_b", "c"}, {"a", "b_c"}, {"a", "b|c=d"}, {"a", "b", "c", "d"}, {"a", "b%7Cc=d"}, {"a", ""}, {"a", "="},
 		{"a", "{b}"}, {"a", "\x00"}, {"a", long}, {"a", long + "x"}, {"a", "sha256:"}, {"a", "ä"},
 	} {
-		key := counterKey(entries(pairs...).Entries, nil)
+		var entries []*ratelimit.RateLimitDescriptor_Entry
+		for pair := range slices.Chunk(pairs, 2) {
+			entries = append(entries, &ratelimit.RateLimitDescriptor_Entry{Key: pair[0], Value: pair[1]})
+		}
+		key := counterKey(entries, nil)
 		if other, there := keys[key]; there {
 			t.Errorf("%.40q and %.40q share the key %q", pairs, other, key)
 		}
@@ -173,32 +129,19 @@ func TestKeysOfCountersAreUnambiguous(t *testing.T) {
 	}
 }
 
-// Values that match a pattern have counters of their own, or one together with share_threshold.
-func TestASharedPatternHasOneCounter(t *testing.T) {
-	shares, patterns := mustParse(t, withShares), mustParse(t, withPatterns)
-	if a, b := shares.find(t, "d", "file", "test2"), shares.find(t, "d", "file", "test3"); a.key != b.key {
-		t.Errorf("%s and %s with share_threshold", a.key, b.key)
-	}
-	if a, b := patterns.find(t, "d", "wild", "foo1"), patterns.find(t, "d", "wild", "foo2"); a.key == b.key {
-		t.Errorf("%s is shared without share_threshold", a.key)
-	}
-}
-
 // An interval that Envoy has no unit for is shown by the nearest unit and by name.
 func TestAnIntervalIsShownByTheNearestUnit(t *testing.T) {
 	for interval, want := range map[time.Duration]string{
-		time.Millisecond: "second", time.Second: "second", 5 * time.Second: "second",
-		10 * time.Second: "minute",
-		time.Minute:      "minute", 5 * time.Minute: "minute", 10 * time.Minute: "hour", day: "day",
-		4 * day:  "week",
-		30 * day: "month", 1000 * day: "year",
+		time.Millisecond: "second", 5 * time.Second: "second", 10 * time.Second: "minute", day: "day",
+		5 * time.Minute: "minute", 10 * time.Minute: "hour", 4 * day: "week", 30 * day: "month",
+		1000 * day: "year",
 	} {
 		if got := unitOf(interval).name; got != want {
 			t.Errorf("%v is shown as %s, want %s", interval, got, want)
 		}
 	}
-	c := mustParse(t, "domain: d\ndescriptors: [{key: a, rate_limit: {interval: 5m, requests_per_unit: 7}}]")
-	if got := c.find(t, "d", "a", "x").rule.current; got.Name != "7 per 5m0s" || got.RequestsPerUnit != 7 {
+	c := mustParse(t, limited("interval: 5m, requests_per_unit: 7"))
+	if got := c.find(t, "a=x").rule.current; got.Name != "7 per 5m0s" || got.RequestsPerUnit != 7 {
 		t.Errorf("shown as %v", got)
 	}
 }
