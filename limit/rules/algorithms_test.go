@@ -10,9 +10,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// Each algorithm works in memory and on Redis, with the numbers of the file.
+// Each algorithm works in memory and on Redis, with the numbers of the file. Its limits can be settled, except
+// those whose permits come back when the call ends.
 func TestEachAlgorithmHasTheNumbersOfTheFile(t *testing.T) {
-	s := newStore(t, redistest.Start(t).Client(t))
+	rdb := redistest.Start(t).Client(t)
 	for _, test := range []struct {
 		limit    string
 		most     int64
@@ -31,17 +32,30 @@ func TestEachAlgorithmHasTheNumbersOfTheFile(t *testing.T) {
 		{"algorithm: leaky-bucket, rate: 3/1h, burst: 5", 5, 100 * time.Minute},
 		{"algorithm: concurrency, most: 3, lease: 1h", 3, time.Hour},
 	} {
-		stored := newStore(t, s.rdb)
-		for where, r := range map[string]*rules.Rules{
-			"memory": inMemory(t, limited(test.limit)), "Redis": stored.rules(t, limited(test.limit)),
+		text, settled := limited(test.limit), limited(test.limit)+"\n    settle: true"
+		for where, of := range map[string]func(text string) *rules.Rules{
+			"memory": func(text string) *rules.Rules { return inMemory(t, text) },
+			"Redis":  func(text string) *rules.Rules { return newStore(t, rdb).rules(t, text) },
 		} {
+			r := of(text)
 			g := allow(t, r, get("/"), 1)
 			runs := strings.Contains(test.limit, "concurrency")
 			if g.Limit != test.most || g.Interval != test.interval || g.Remaining != test.most-1 ||
-				g.Running() != runs {
+				g.Running() != runs || g.Reservation() != nil {
 				t.Errorf("%s in %s: %+v, want %d in %v", test.limit, where, g, test.most, test.interval)
 			}
 			wantAllowed(t, r, get("/"), int(test.most)-1)
+			if runs {
+				continue
+			}
+			r = of(settled)
+			for _, used := range []int64{0, 1, test.most - 1} { // less than a call reserves, as much, and more
+				g = allow(t, r, get("/"), 1)
+				redistest.NoError(t, g.Reservation().Settle(t.Context(), used))
+			}
+			if g = allow(t, r, get("/"), 1); g.Allowed || g.Remaining != 0 {
+				t.Errorf("%s in %s, settled: %+v; want a refusal", test.limit, where, g.Result)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
@@ -63,32 +64,21 @@ rules:
 }
 
 func ExampleRules_Watch() {
-	limits, file := start()
+	set, err := rules.Parse([]byte("rules: []"))
+	if err != nil {
+		panic(err)
+	}
+	limits, err := rules.New(rules.InMemory(), set)
+	if err != nil {
+		panic(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // when the program ends
-	err := limits.Watch(ctx, file, 10e9, func(err error) {
+	err = limits.Watch(ctx, "testdata/rules.yaml", 10*time.Second, func(err error) {
 		if err != nil {
 			fmt.Println("the rules stay as they are:", err)
 		}
 	})
 	fmt.Println(err)
 	// Output: context canceled
-}
-
-// start returns the rules of a file.
-func start() (limits *rules.Rules, file string) {
-	file = "testdata/rules.yaml"
-	data, err := os.ReadFile(file)
-	if err != nil {
-		panic(err)
-	}
-	set, err := rules.Parse(data)
-	if err != nil {
-		panic(err)
-	}
-	limits, err = rules.New(rules.InMemory(), set)
-	if err != nil {
-		panic(err)
-	}
-	return limits, file
 }

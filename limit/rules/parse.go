@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/yamlfile"
 )
 
 // The bounds of a file.
@@ -29,7 +30,7 @@ const (
 // 2^40". For a file that is not YAML, that is the only mistake, without a line if the file is larger than
 // 64 KiB. Each mistake is a limit.ErrInvalidArgument. After any mistake the Set is nil.
 func Parse(data []byte) (*Set, error) {
-	p := parser{set: &Set{routes: newRoutes(), sum: sha256.Sum256(data)}}
+	p := parser{set: &Set{routes: newRoutes(), sum: sumOf(data)}}
 	if len(data) > mostBytes {
 		p.wrong(1, "the file has %d bytes, must have at most %d", len(data), mostBytes)
 	} else if root := p.document(data); root != nil {
@@ -42,6 +43,11 @@ func Parse(data []byte) (*Set, error) {
 		return nil, err
 	}
 	return p.set, nil
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return string(sum[:])
 }
 
 // A parser makes a Set from the nodes of a file.
@@ -302,4 +308,21 @@ func (p *parser) route() {
 	if p.found == 0 {
 		p.set.routes.link(all)
 	}
+}
+
+// document returns the root of the only document of a file, or nil after a mistake.
+func (p *parser) document(data []byte) *yaml.Node {
+	documents, err := yamlfile.Decode(data)
+	switch {
+	case err != nil:
+		line, reason := yamlfile.Locate(data, err)
+		p.note(line, "%s", reason)
+	case len(documents) == 0:
+		p.wrong(1, "the file is empty, must have rules")
+	case len(documents) > 1:
+		p.wrong(documents[1].Line, "a second document begins, must be one")
+	default:
+		return documents[0].Content[0]
+	}
+	return nil
 }

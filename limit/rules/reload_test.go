@@ -2,8 +2,10 @@ package rules_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
 func TestAnUnchangedLimitKeepsItsState(t *testing.T) {
@@ -98,118 +99,58 @@ rules:
 
 const every = 10 * time.Second
 
-// write writes a file in place, as most programs do.
-func write(t *testing.T, name, text string) {
-	t.Helper()
-	redistest.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-}
-
-// A watched is Rules that watch a file, in a bubble.
-type watched struct {
-	t    *testing.T
-	name string
-
-	mu    sync.Mutex
-	notes []error // guarded by mu
-}
-
-// watch watches until stop is called.
-func (w *watched) watch(r *rules.Rules) (stop func() error) {
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error)
-	go func() {
-		ended <- r.Watch(ctx, w.name, every, func(err error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.notes = append(w.notes, err)
-		})
-	}()
-	return func() error {
-		cancel()
-		return <-ended
-	}
-}
-
-// settle lets a number of looks pass.
-func (w *watched) settle(looks int) {
-	time.Sleep(time.Duration(looks) * every)
-	synctest.Wait()
-}
-
-// wantNotes expects the notifications since its last call: an empty text for nil.
-func (w *watched) wantNotes(what string, want ...string) {
-	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.notes) != len(want) {
-		w.t.Fatalf("%s: notified of %v, want %q", what, w.notes, want)
-	}
-	for i, err := range w.notes {
-		if (err == nil) != (want[i] == "") || err != nil && !strings.Contains(err.Error(), want[i]) {
-			w.t.Fatalf("%s: notified of %v, want %q", what, err, want[i])
-		}
-	}
-	w.notes = nil
-}
-
-func TestWatchAppliesChanges(t *testing.T) {
-	text := func(rate string) string { return file("limits: [{rate: " + rate + "/1h}]") }
-	synctest.Test(t, func(t *testing.T) {
-		r := inMemory(t, text("5"))
-		w := &watched{t: t, name: filepath.Join(t.TempDir(), "rules.yaml")}
-		write(t, w.name, text("5"))
-		stop := w.watch(r)
-
-		w.settle(3)
-		w.wantNotes("the file of the Set")
-		allow(t, r, get("/"), 3)
-
-		write(t, w.name, text("7"))
-		w.settle(1)
-		w.wantNotes("a file that may be half written")
-		w.settle(1)
-		w.wantNotes("a file that was the same twice", "")
-		wantAllowed(t, r, get("/"), 7)
-
-		write(t, w.name, text("-1"))
-		w.settle(5)
-		w.wantNotes("a mistake", w.name+": line 3: rate is -1, must be 1 to 2^40")
-		if g := allow(t, r, get("/"), 1); g.Limit != 7 || g.Remaining != 0 {
-			t.Errorf("after a mistake %+v, want the earlier rules", g)
-		}
-
-		redistest.NoError(t, os.Remove(w.name))
-		w.settle(5)
-		w.wantNotes("no file", "no such file")
-
-		write(t, w.name, text("7"))
-		w.settle(5)
-		w.wantNotes("the file that is applied")
-		wantAllowed(t, r, get("/"), 0)
-
-		formtest.Fails(t, context.Canceled, stop())
-	})
-}
-
-// A ConfigMap of Kubernetes is a link to a directory, which is replaced.
-func TestWatchFollowsLinks(t *testing.T) {
+// Watch applies a change that it has read twice the same, once, and notes what it cannot apply. The folder is
+// a link, as that of a ConfigMap. Each step takes a permit, of what its rules have left.
+func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		for _, version := range []string{"5", "7"} {
-			redistest.NoError(t, os.Mkdir(filepath.Join(dir, version), 0o700))
-			write(t, filepath.Join(dir, version, "rules.yaml"), file("limits: [{rate: "+version+"/1h}]"))
-		}
 		link := filepath.Join(dir, "data")
-		redistest.NoError(t, os.Symlink("5", link))
-		r := inMemory(t, file("limits: [{rate: 5/1h}]"))
-		w := &watched{t: t, name: filepath.Join(link, "rules.yaml")}
-		stop := w.watch(r)
-		w.settle(2)
-		redistest.NoError(t, os.Symlink("7", link+"2"))
-		redistest.NoError(t, os.Rename(link+"2", link))
-		w.settle(2)
-		w.wantNotes("another link", "")
-		_ = stop()
-		wantAllowed(t, r, get("/"), 7)
+		name := filepath.Join(link, "rules.yaml")
+		text := func(rate string) string { return limited("rate: " + rate + "/1h") }
+		write := func(rate string) func() error {
+			return func() error { return os.WriteFile(name, []byte(text(rate)), 0o600) }
+		}
+		another := func(folder string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, folder), 0o700), os.Symlink(folder, link+"2"),
+				os.Rename(link+"2", link))
+		}
+		redistest.NoError(t, errors.Join(another("5"), write("5")()))
+		r := inMemory(t, text("5"))
+		ctx, cancel := context.WithCancel(t.Context())
+		notes, ended := "", make(chan error)
+		go func() {
+			ended <- r.Watch(ctx, name, every, func(err error) { notes += fmt.Sprintln(err) })
+		}()
+		for _, step := range []struct {
+			what  string
+			do    func() error
+			looks time.Duration
+			note  string
+			left  int64
+		}{
+			{"the file of the Set", write("5"), 3, "", 4},
+			{"a file that may be half written", write("7"), 1, "", 3},
+			{"a file that was the same twice", write("7"), 1, "<nil>", 6},
+			{"a mistake", write("-1"), 5, name + ": line 4: rate is -1, must be 1 to 2^40", 5},
+			{"no file", func() error { return os.Remove(name) }, 5, "no such file", 4},
+			{"a pipe: to open it waits for a writer", exec.Command("mkfifo", "-m", "600", name).Run, 5,
+				"invalid argument: " + name + " is prw-------, must be a file", 3},
+			{"the file that is applied", func() error { return errors.Join(os.Remove(name), write("7")()) }, 5,
+				"", 2},
+			{"another link", func() error { return errors.Join(another("9"), write("9")()) }, 2, "<nil>", 8},
+		} {
+			redistest.NoError(t, step.do())
+			time.Sleep(step.looks * every)
+			synctest.Wait()
+			g := allow(t, r, get("/"), 1)
+			if (notes == "") != (step.note == "") || strings.Count(notes, "\n") > 1 ||
+				!strings.Contains(notes, step.note) || g.Remaining != step.left {
+				t.Errorf("%s: notified of %q with %d left, want %q and %d", step.what, notes, g.Remaining,
+					step.note, step.left)
+			}
+			notes = ""
+		}
+		cancel()
+		formtest.Fails(t, context.Canceled, <-ended)
 	})
 }

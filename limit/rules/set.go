@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"crypto/sha256"
 	"slices"
 	"time"
 )
@@ -10,7 +9,7 @@ import (
 type Set struct {
 	rules  []*rule
 	routes *routes
-	sum    [sha256.Size]byte // of the file
+	sum    string // of the file
 }
 
 // A rule says which calls it is for, what separates their limits, and which limits they have.

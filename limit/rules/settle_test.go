@@ -2,15 +2,9 @@ package rules_test
 
 import (
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
@@ -69,71 +63,6 @@ func TestRulesSettleTheirLimits(t *testing.T) {
 		t.Error("a refused call has a reservation")
 	}
 	wantLeft(t, allow(t, r, of("bob"), 1), true, map[string]int64{"calls": 7, "all": 670, "user/hour": 150})
-}
-
-// A call without rules that settle has nothing to settle.
-func TestOtherRulesHaveNoReservation(t *testing.T) {
-	r := inMemory(t, "rules: [{name: a, limits: [{rate: 9/1s}]}]")
-	if g := allow(t, r, get("/"), 1); g.Reservation() != nil {
-		t.Error("a reservation")
-	}
-}
-
-// Limits of all algorithms whose permits come back with time are settled, in memory and on Redis.
-func TestLimitsOfEachAlgorithmAreSettled(t *testing.T) {
-	for _, algorithm := range []string{
-		"rratelimiter", "sliding-log", "sliding-counter", "fixed-window", "leaky-bucket", "token-bucket",
-	} {
-		limits := "limits: [{rate: 10/1h, algorithm: " + algorithm + "}]"
-		text := "rules: [{name: a, settle: true, cost: 3, " + limits + "}]"
-		for store, r := range map[string]*rules.Rules{
-			"memory": inMemory(t, text),
-			"Redis":  newStore(t, redistest.MiniClient(t, redistest.Mini(t))).rules(t, text),
-		} {
-			for _, step := range []struct{ left, actual int64 }{{7, 1}, {6, 8}} {
-				g := allow(t, r, get("/"), 1)
-				if g.Remaining != step.left {
-					t.Errorf("%s in %s: left are %d, want %d", algorithm, store, g.Remaining, step.left)
-				}
-				redistest.NoError(t, g.Reservation().Settle(t.Context(), step.actual))
-			}
-			if g := allow(t, r, get("/"), 1); g.Allowed || g.Remaining != 1 {
-				t.Errorf("%s in %s: %+v; want a refusal, with 1 left", algorithm, store, g.Result)
-			}
-		}
-	}
-}
-
-// leftOf finds the names and the permits that are left in the field RateLimit.
-var leftOf = regexp.MustCompile(`"([^"]+)";r=(\d+)`)
-
-// On a server: a handler settles all limits of its request by httplimit.Settle.
-func TestRequestsUnderRulesAreSettledOnce(t *testing.T) {
-	r := newStore(t, redistest.Start(t).Client(t)).rules(t, settledRules)
-	user := func(*http.Request) (string, error) { return "alice", nil }
-	m := redistest.Must(httplimit.NewRules(r, user, httplimit.WithSettle(),
-		httplimit.WithTimeout(time.Minute)))(t)
-	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		redistest.NoError(t, httplimit.Settle(r.Context(), 30))
-	})))
-	defer server.Close()
-	// The limits that are left when a request has reserved: 30 are used by each before.
-	for _, want := range []string{
-		"all=900 calls=9 user/day=500 user/hour=150",
-		"all=870 calls=8 user/day=470 user/hour=120",
-	} {
-		request := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
-		response := redistest.Must(server.Client().Do(request))(t)
-		redistest.NoError(t, response.Body.Close())
-		field := response.Header.Get("RateLimit")
-		var got []string
-		for _, item := range leftOf.FindAllStringSubmatch(field, -1) {
-			got = append(got, item[1]+"="+item[2])
-		}
-		if slices.Sort(got); strings.Join(got, " ") != want {
-			t.Errorf("%d with %s, want %s", response.StatusCode, field, want)
-		}
-	}
 }
 
 // A reservation is settled also when the rules were replaced meanwhile: it belongs to the limit, whatever

@@ -2,12 +2,12 @@ package rules
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/yamlfile"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -28,69 +28,35 @@ func (r *Rules) Watch(ctx context.Context, file string, every time.Duration, not
 	case notify == nil:
 		return fmt.Errorf("%w: notify is nil", limit.ErrInvalidArgument)
 	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	w := watcher{rules: r, file: file}
-	for {
-		if due, err := w.look(); due {
-			notify(err)
+	var data []byte
+	yamlfile.Watch(ctx, every, func() (content string, err error) {
+		data, err = read(file)
+		return sumOf(data), err
+	}, func() string { return r.current.Load().set.sum }, func(err error) {
+		var set *Set
+		if err == nil {
+			if set, err = Parse(data); err != nil {
+				err = fmt.Errorf("%s: %w", file, err)
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
+		if err == nil {
+			err = r.Reload(set)
 		}
-	}
+		notify(err)
+	})
+	return ctx.Err()
 }
 
-// A watcher compares the content of a file with the last reading.
-type watcher struct {
-	rules *Rules
-	file  string
-	last  string // the last reading: the hash of the content, or an error
-	noted string // the last reading that notify was called for, or that was applied before
-}
-
-// look reads the file, and applies a change. due reports whether notify must be called.
-func (w *watcher) look() (due bool, err error) {
-	data, err := w.read()
-	now := ""
-	if err != nil {
-		now = err.Error()
-	} else {
-		sum := sha256.Sum256(data)
-		now = string(sum[:])
-	}
-	settled := now == w.last
-	w.last = now
-	applied := err == nil && sha256.Sum256(data) == w.rules.current.Load().set.sum
-	if applied {
-		w.noted = now
-	}
-	if !settled || now == w.noted {
-		return false, nil
-	}
-	w.noted = now
-	if err != nil {
-		return true, err
-	}
-	set, err := Parse(data)
-	if err != nil {
-		return true, fmt.Errorf("%s: %w", w.file, err)
-	}
-	return true, w.rules.Reload(set)
-}
-
-// read returns the content, up to a byte more than a file may have.
-func (w *watcher) read() ([]byte, error) {
-	info, err := os.Stat(w.file)
+// read returns the content of a file, up to a byte more than a file may have.
+func read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() { // opening a pipe would block past the end of ctx
-		return nil, fmt.Errorf("%w: %s is %v, must be a file", limit.ErrInvalidArgument, w.file, info.Mode())
+		return nil, fmt.Errorf("%w: %s is %v, must be a file", limit.ErrInvalidArgument, file, info.Mode())
 	}
-	f, err := os.Open(w.file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}

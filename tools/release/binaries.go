@@ -37,19 +37,25 @@ func (r *release) binary(c program, p platform) string {
 	return filepath.Join(r.dist, name)
 }
 
-// binaries builds the programs in the clone, so that they tell the version and the commit that are tagged.
-func (r *release) binaries() error {
+// builds yields the programs, each with the platforms that it is for.
+func (r *release) builds(yield func(program, platform) bool) {
 	for _, c := range programs {
 		for _, p := range r.platforms {
-			if p.system != "linux" && !c.all {
-				continue
+			if (p.system == "linux" || c.all) && !yield(c, p) {
+				return
 			}
-			cmd := r.command(filepath.Join(r.source, "cmd", c.name), "go", "build", "-trimpath",
-				"-buildvcs=true", "-ldflags=-s -w", "-o", r.binary(c, p), ".")
-			cmd.Env = append(cmd.Env, "GOOS="+p.system, "GOARCH="+p.arch)
-			if err := cmd.Run(); err != nil {
-				return fmt.Errorf("%s for %s/%s: %w", c.name, p.system, p.arch, err)
-			}
+		}
+	}
+}
+
+// binaries builds the programs in the clone, so that they tell the version and the commit that are tagged.
+func (r *release) binaries() error {
+	for c, p := range r.builds {
+		cmd := r.command(filepath.Join(r.source, "cmd", c.name), "go", "build", "-trimpath",
+			"-buildvcs=true", "-ldflags=-s -w", "-o", r.binary(c, p), ".")
+		cmd.Env = append(cmd.Env, "GOOS="+p.system, "GOARCH="+p.arch)
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s for %s/%s: %w", c.name, p.system, p.arch, err)
 		}
 	}
 	return nil
@@ -57,14 +63,9 @@ func (r *release) binaries() error {
 
 // bills writes which modules each binary consists of, with their licenses, as CycloneDX.
 func (r *release) bills() error {
-	for _, c := range programs {
-		for _, p := range r.platforms {
-			if p.system != "linux" && !c.all {
-				continue
-			}
-			if err := r.bill(r.binary(c, p)); err != nil {
-				return err
-			}
+	for c, p := range r.builds {
+		if err := r.bill(r.binary(c, p)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -20,26 +20,26 @@ func (r *release) licenses(c program) string {
 
 // writeLicenses writes the licenses of the programs.
 func (r *release) writeLicenses() error {
-	for _, c := range programs {
-		texts := map[string]string{}
-		for _, p := range r.platforms {
-			info, err := buildinfo.ReadFile(r.binary(c, p))
-			if os.IsNotExist(err) {
-				continue // it is not for all platforms
-			}
-			if err != nil {
-				return err
-			}
-			for _, part := range parts(info) {
-				if texts[part.Path], err = r.licenseOf(part); err != nil {
-					return err
-				}
-			}
-		}
-		license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	texts := map[program]map[string]string{} // by the path of a module
+	for c, p := range r.builds {
+		info, err := buildinfo.ReadFile(r.binary(c, p))
 		if err != nil {
 			return err
 		}
+		if texts[c] == nil {
+			texts[c] = map[string]string{}
+		}
+		for _, part := range parts(info) {
+			if texts[c][part.Path], err = r.licenseOf(part); err != nil {
+				return err
+			}
+		}
+	}
+	for c, texts := range texts {
 		all := string(license)
 		for _, path := range slices.Sorted(maps.Keys(texts)) {
 			all += fmt.Sprintf("\n%s\n%s\n\n%s", strings.Repeat("=", 80), path, texts[path])

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -16,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"golang.org/x/mod/modfile"
 )
 
@@ -106,42 +106,30 @@ func TestRehearsal(t *testing.T) {
 		}
 	}
 	for _, c := range programs {
-		bill := read(t, first.dist, filepath.Base(first.binary(c, platforms[0]))+".cdx.json")
-		for _, want := range []string{
-			`"pkg:golang/stdlib@v`, `"expression": "BSD-3-Clause"`, root + "/cmd/" + c.name,
-		} {
-			if !strings.Contains(bill, want) {
-				t.Errorf("the bill of %s lacks %s", c.name, want)
-			}
-		}
-		licenses := read(t, first.dist, filepath.Base(first.licenses(c)))
-		for _, want := range []string{"Apache License", "stdlib\n", "github.com/redis/go-redis/v9\n"} {
-			if !strings.Contains(licenses, want) {
-				t.Errorf("the licenses of %s lack %s", c.name, want)
-			}
-		}
+		contains(t, read(t, first.dist, filepath.Base(first.binary(c, platforms[0]))+".cdx.json"),
+			`"pkg:golang/stdlib@v`, `"expression": "BSD-3-Clause"`, root+"/cmd/"+c.name)
+		contains(t, read(t, first.dist, filepath.Base(first.licenses(c))),
+			"Apache License", "stdlib\n", "github.com/redis/go-redis/v9\n")
 	}
-	if mod := read(t, first.dist, "mod/cmd/rrl/go.mod"); strings.Contains(mod, "replace") ||
-		!strings.Contains(mod, root+" "+version) {
-		t.Errorf("go.mod of rrl:\n%s", mod)
-	}
-	zip := read(t, first.dist, "proxy/"+root+"/cmd/rrl/@v/"+version+".zip")
-	if !strings.Contains(zip, "/LICENSE") {
-		t.Error("a module has no LICENSE, which go get gives it")
-	}
+	requires(t, read(t, first.dist, "mod/cmd/rrl/go.mod"), version)
+	contains(t, read(t, first.dist, "proxy/"+root+"/cmd/rrl/@v/"+version+".zip"), "/LICENSE") // as go get gives it
 	t.Run("go install", first.installs)
 	t.Run("a new module", first.compiles)
 	t.Run("deb", first.unpacks)
-	t.Run("image of rrl", func(t *testing.T) {
-		if out := first.starts(t, programs[0], "demo"); !strings.Contains(out, "permits") {
-			t.Errorf("rrl demo prints %q", out)
-		}
-	})
+	t.Run("image of rrl", func(t *testing.T) { contains(t, first.starts(t, programs[0], "demo"), "permits") })
 	t.Run("image of ratelimit", func(t *testing.T) {
-		if out := first.starts(t, programs[1], "--help"); !strings.Contains(out, "-config FILE") {
-			t.Errorf("ratelimit --help prints %q", out)
-		}
+		contains(t, first.starts(t, programs[1], "--help"), "-config FILE")
 	})
+}
+
+// contains requires texts in another one.
+func contains(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			t.Errorf("%.2000q lacks %q", text, want)
+		}
+	}
 }
 
 // newestVersion returns the newest version that the changelog has a section for.
@@ -216,9 +204,7 @@ func (r *release) fromDist(t *testing.T, dir, name string, args ...string) strin
 func (r *release) installs(t *testing.T) {
 	dir := t.TempDir()
 	r.fromDist(t, dir, "go", "install", root+"/cmd/rrl@"+r.version)
-	if got := output(t, dir, "./rrl", "--version"); !strings.HasPrefix(got, "rrl "+r.version+" ") {
-		t.Errorf("rrl --version prints %q, want %s", got, r.version)
-	}
+	contains(t, output(t, dir, "./rrl", "--version"), "rrl "+r.version+" ")
 }
 
 // compiles compiles the program of the README in a new module, which also imports the other modules.
@@ -238,8 +224,14 @@ func (r *release) compiles(t *testing.T) {
 	build := "go get " + root + "@" + r.version + " " + root + "/grpclimit@" + r.version + " " +
 		root + "/otellimit@" + r.version + " && go mod tidy && go build ./..."
 	r.fromDist(t, dir, "sh", "-c", build)
-	mod := read(t, dir, "go.mod")
-	if strings.Contains(mod, "replace") || !strings.Contains(mod, root+" "+r.version) {
+	requires(t, read(t, dir, "go.mod"), r.version)
+}
+
+// requires expects a go.mod to have the library at a version, and no replacement.
+func requires(t *testing.T, mod, version string) {
+	t.Helper()
+	contains(t, mod, root+" "+version)
+	if strings.Contains(mod, "replace") {
 		t.Errorf("go.mod:\n%s", mod)
 	}
 }
@@ -266,22 +258,13 @@ func (r *release) unpacks(t *testing.T) {
 		return output(t, dir, "dpkg", append(flags, args...)...)
 	}
 	dpkg("--force-architecture", "-i", debs[0])
-	if got := output(t, dir, "usr/bin/rrl", "--version"); !strings.HasPrefix(got, "rrl "+r.version+" ") {
-		t.Errorf("rrl --version prints %q", got)
-	}
+	contains(t, output(t, dir, "usr/bin/rrl", "--version"), "rrl "+r.version+" ")
 	for _, file := range []string{"usr/share/man/man1/rrl.1", "usr/share/man/man1/rrl-inspect.1"} {
-		if page := read(t, dir, file); !strings.HasPrefix(page, ".nh\n.TH \"RRL") {
-			t.Errorf("%s begins with %.20q", file, page)
-		}
+		contains(t, read(t, dir, file), ".nh\n.TH \"RRL")
 	}
-	if text := read(t, dir, "usr/share/doc/rrl/copyright"); !strings.Contains(text, "Apache License") ||
-		!strings.Contains(text, "Redistribution and use") {
-		t.Errorf("the copyright is %.20q", text)
-	}
+	contains(t, read(t, dir, "usr/share/doc/rrl/copyright"), "Apache License", "Redistribution and use")
 	for _, target := range shells {
-		if !strings.Contains(read(t, dir, target), "rrl") {
-			t.Errorf("%s completes nothing", target)
-		}
+		contains(t, read(t, dir, target), "rrl")
 	}
 	dpkg("-P", "rrl")
 	if _, err := os.Stat(filepath.Join(dir, "usr/bin/rrl")); !errors.Is(err, os.ErrNotExist) {
@@ -292,81 +275,40 @@ func (r *release) unpacks(t *testing.T) {
 // starts unpacks the image of a program, runs it there, and returns what it prints.
 func (r *release) starts(t *testing.T, c program, args ...string) string {
 	t.Helper()
-	files := map[string][]byte{}
-	archive := filepath.Join(r.dist, c.name+"_"+r.version+"_oci.tar")
-	untar(t, archive, func(h *tar.Header, data []byte) { files[h.Name] = data })
-	type descriptor struct {
-		Digest   string
-		Platform struct{ Architecture, OS string }
-	}
-	blob := func(d descriptor) []byte { return files["blobs/"+strings.Replace(d.Digest, ":", "/", 1)] }
-	var index struct{ Manifests []descriptor }
-	var manifest struct {
-		Config descriptor
-		Layers []descriptor
-	}
-	var config struct {
-		Config struct {
-			User       string
-			Entrypoint []string
-		}
-	}
-	for _, part := range []struct {
-		data func() []byte
-		into any
-	}{
-		{func() []byte { return files["index.json"] }, &index},
-		{func() []byte { return blob(index.Manifests[0]) }, &index},
-		{func() []byte { return blob(index.Manifests[0]) }, &manifest},
-		{func() []byte { return blob(manifest.Config) }, &config},
-	} {
-		noError(t, json.Unmarshal(part.data(), part.into))
-	}
-	p := index.Manifests[0].Platform
-	if p.OS != "linux" || p.Architecture != "amd64" || len(manifest.Layers) != 1 ||
-		config.Config.User != unprivileged ||
-		!slices.Equal(config.Config.Entrypoint, []string{"/" + c.path}) {
-		t.Fatalf("%+v, %+v, %+v", index, manifest, config)
+	_, processors := indexOf(t, filepath.Join(r.dist, c.name+"_"+r.version+"_oci.tar"))
+	first := must(processors.IndexManifest())(t).Manifests[0]
+	image := must(processors.Image(first.Digest))(t)
+	config := must(image.ConfigFile())(t).Config
+	if first.Platform.OS != "linux" || first.Platform.Architecture != "amd64" || config.User != unprivileged ||
+		!slices.Equal(config.Entrypoint, []string{"/" + c.path}) {
+		t.Fatalf("%+v, %+v", first, config)
 	}
 	dir := t.TempDir()
-	layer := filepath.Join(t.TempDir(), "layer")
-	write(t, layer, string(blob(manifest.Layers[0])))
-	unpack := output(t, dir, "tar", "-xvf", layer, "-C", dir)
-	if strings.TrimSpace(unpack) != c.path+"\n"+trusted+"\n"+licensed {
-		t.Errorf("the image has %q, want %s, %s and %s", unpack, c.path, trusted, licensed)
+	unpack := exec.CommandContext(t.Context(), "tar", "-xv", "-C", dir)
+	files := mutate.Extract(image)
+	defer files.Close()
+	unpack.Stdin = files
+	list := string(must(unpack.Output())(t))
+	if strings.TrimSpace(list) != c.path+"\n"+trusted+"\n"+licensed {
+		t.Errorf("the image has %q, want %s, %s and %s", list, c.path, trusted, licensed)
 	}
-	name := "./" + c.path
 	if os.Geteuid() == 0 {
-		name, args = "chroot", append([]string{"--userspec=" + unprivileged, dir, "/" + c.path}, args...)
+		return output(t, dir, "chroot", append([]string{"--userspec=" + unprivileged, dir, "/" + c.path}, args...)...)
 	}
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%s %v: %v", name, args, err)
-	}
-	return string(out)
+	return output(t, dir, "./"+c.path, args...)
 }
 
-// untar calls f with each file of a tar.
-func untar(t *testing.T, name string, f func(h *tar.Header, data []byte)) {
+// indexOf returns the index of processors in the archive of an image, and what names it there.
+func indexOf(t *testing.T, archive string) (named v1.Descriptor, processors v1.ImageIndex) {
 	t.Helper()
-	file := must(os.Open(name))(t)
-	defer file.Close()
-	for r := tar.NewReader(file); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		var data []byte
-		if err == nil {
-			data, err = io.ReadAll(r)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(h, data)
+	dir := t.TempDir()
+	output(t, dir, "tar", "-xf", archive)
+	outer := must(layout.ImageIndexFromPath(dir))(t)
+	all := must(outer.IndexManifest())(t).Manifests
+	if len(all) != 1 {
+		t.Fatalf("index.json has %+v, must name one index", all)
 	}
+	return all[0], must(outer.ImageIndex(all[0].Digest))(t)
 }
 
 // output runs a command, and returns what it prints.
@@ -406,5 +348,37 @@ func noError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A license is known by its text. A module may have several.
+func TestLicensesAreKnown(t *testing.T) {
+	const mit = "Permission is hereby granted, free of charge, to any\nperson obtaining a copy"
+	const bsd = "Redistribution and use in source and binary forms"
+	for text, want := range map[string]string{
+		mit: "MIT", bsd: "BSD-2-Clause", bsd + " endorse or promote": "BSD-3-Clause", "Mine.": "",
+		"Apache License\n   Version 2.0, January 2004":           "Apache-2.0",
+		mit + "\nLicensed under the Apache License, Version 2.0": "Apache-2.0 AND MIT",
+	} {
+		if got := idOf(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Workflows run actions of one commit, whatever their tags are moved to.
+func TestActionsArePinned(t *testing.T) {
+	files := must(filepath.Glob("../../.github/workflows/*.yml"))(t)
+	pinned := regexp.MustCompile(`uses: \S+@[0-9a-f]{40} # v\d`)
+	for _, file := range files {
+		for line := range strings.Lines(read(t, ".", file)) {
+			loose := strings.Contains(line, "uses:") && !pinned.MatchString(line)
+			if loose || strings.Contains(line, "@latest") {
+				t.Errorf("%s: %s", file, strings.TrimSpace(line))
+			}
+		}
+	}
+	if len(files) == 0 {
+		t.Error("there are no workflows")
 	}
 }

@@ -169,11 +169,7 @@ func (r *rule) show() {
 // String returns one line for each limit, in the order of their paths.
 func (c *Config) String() string {
 	var lines []string
-	for _, d := range c.domains {
-		for r := range d.root.rules() {
-			lines = append(lines, r.String())
-		}
-	}
+	c.each(func(r *rule, _ string) { lines = append(lines, r.String()) })
 	slices.Sort(lines)
 	return strings.Join(append(lines, ""), "\n")
 }
@@ -203,23 +199,27 @@ func (r *rule) String() string {
 // limits.
 func (c *Config) Example() string {
 	best, first := "", ""
-	for _, d := range c.domains {
-		d.root.walk(nil, func(n *node, query []string) {
-			if n.rule != nil && !n.rule.unlimited && (first == "" || n.rule.path < first) {
-				first = n.rule.path
-				best = "/check/" + url.PathEscape(d.name) + "?" + strings.Join(query, "&")
-			}
-		})
-	}
+	c.each(func(r *rule, query string) {
+		if !r.unlimited && (first == "" || r.path < first) {
+			first, best = r.path, "/check/"+url.PathEscape(r.domain.name)+"?"+query
+		}
+	})
 	return best
 }
 
-// walk calls f for each node below n, with the query that leads to it.
-func (n *node) walk(query []string, f func(n *node, query []string)) {
+// each calls f for each rule, with a query that leads to it.
+func (c *Config) each(f func(r *rule, query string)) {
+	for _, d := range c.domains {
+		d.root.each("", f)
+	}
+}
+
+func (n *node) each(query string, f func(r *rule, query string)) {
+	if n.rule != nil {
+		f(n.rule, strings.TrimPrefix(query, "&"))
+	}
 	for _, child := range n.next {
 		value := strings.ReplaceAll(cmp.Or(child.value, "x"), "*", "x")
-		below := append(slices.Clip(query), url.QueryEscape(child.key)+"="+url.QueryEscape(value))
-		f(child, below)
-		child.walk(below, f)
+		child.each(query+"&"+url.QueryEscape(child.key)+"="+url.QueryEscape(value), f)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -316,23 +315,6 @@ func (s *Service) takeAll(
 		}
 	})
 	return each, errors.Join(errs...)
-}
-
-// rules yields the rules of a node and of all below it.
-func (n *node) rules() iter.Seq[*rule] {
-	return func(yield func(*rule) bool) { n.each(yield) }
-}
-
-func (n *node) each(yield func(*rule) bool) bool {
-	if n.rule != nil && !yield(n.rule) {
-		return false
-	}
-	for _, child := range n.next {
-		if !child.each(yield) {
-			return false
-		}
-	}
-	return true
 }
 
 // giveBack gives back the hits of an item, out of its own reservation if known, and reads what is then left.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/yamlfile"
 )
 
 // A Source is the location of the configuration files: a file, or a directory with all .yaml and .yml
@@ -85,35 +87,18 @@ func sizeOf(path string) (int64, error) {
 // Watch polls the source, loads it when it has changed, and calls notify with the result of each change.
 // It returns when ctx ends. A change counts once two readings agree, so a partly written file does not.
 func (s *Service) Watch(ctx context.Context, source Source, every time.Duration, notify func(error)) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	var before, unreadable string
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		files, err := source.Read()
-		now := sum(files)
+	var files []File
+	yamlfile.Watch(ctx, every, func() (content string, err error) {
+		files, err = source.Read()
+		return sum(files), err
+	}, s.tried, func(err error) {
 		if err != nil {
-			now = err.Error()
-		}
-		settled := now == before
-		before = now
-		if settled && err == nil {
-			unreadable = ""
-		}
-		switch {
-		case !settled || now == unreadable:
-		case err != nil:
-			unreadable = now
 			s.meters.badLoads.Inc()
-			notify(err)
-		case now != s.tried():
-			notify(s.Load(files))
+		} else {
+			err = s.Load(files)
 		}
-	}
+		notify(err)
+	})
 }
 
 // tried returns the sum of the files of the last Load.

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,12 @@ const refusals = time.Minute
 // its ContextTimeoutEnabled, so that the budget holds without another goroutine. If an option is out of
 // bounds, the error is a limit.ErrInvalidArgument.
 func New(rdb redis.UniversalClient, o Options) (*Service, error) {
-	orDefault(&o.Prefix, "rls:")
-	orDefault(&o.Budget, 15*time.Millisecond)
-	orDefault(&o.NearRatio, 0.8)
-	orDefault(&o.LimitHeader, "RateLimit-Limit")
-	orDefault(&o.RemainingHeader, "RateLimit-Remaining")
-	orDefault(&o.ResetHeader, "RateLimit-Reset")
+	o.Prefix = cmp.Or(o.Prefix, "rls:")
+	o.Budget = cmp.Or(o.Budget, 15*time.Millisecond)
+	o.NearRatio = cmp.Or(o.NearRatio, 0.8)
+	o.LimitHeader = cmp.Or(o.LimitHeader, "RateLimit-Limit")
+	o.RemainingHeader = cmp.Or(o.RemainingHeader, "RateLimit-Remaining")
+	o.ResetHeader = cmp.Or(o.ResetHeader, "RateLimit-Reset")
 	switch {
 	case o.Budget < time.Millisecond:
 		return nil, fmt.Errorf("%w: Budget is %v, must be at least 1ms", limit.ErrInvalidArgument, o.Budget)
@@ -111,12 +112,6 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget}
 	s.openers.failures.report = o.OnFailure
 	return s, nil
-}
-
-func orDefault[T comparable](field *T, value T) {
-	if *field == *new(T) {
-		*field = value
-	}
 }
 
 // Close ends the limiters. Later requests get an error.
@@ -151,18 +146,16 @@ func (s *Service) Load(files []File) error {
 // open makes the limiters of a configuration.
 func (s *Service) open(c *Config) error {
 	var all []error
-	for _, d := range c.domains {
-		for r := range d.root.rules() {
-			var err error
-			if r.open, err = s.openers.open(r); err != nil {
-				text := "has an unusable limiter: " + err.Error()
-				all = append(all, &Mistake{File: d.file, Key: r.path, Text: text})
-			}
-			if !r.dynamic {
-				r.metrics = s.meters.of(d.name, r.path)
-			}
+	c.each(func(r *rule, _ string) {
+		var err error
+		if r.open, err = s.openers.open(r); err != nil {
+			text := "has an unusable limiter: " + err.Error()
+			all = append(all, &Mistake{File: r.domain.file, Key: r.path, Text: text})
 		}
-	}
+		if !r.dynamic {
+			r.metrics = s.meters.of(r.domain.name, r.path)
+		}
+	})
 	return errors.Join(all...)
 }
 
