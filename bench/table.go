@@ -118,34 +118,20 @@ func (t table) String() string {
 	return strings.ReplaceAll(b.String(), "|   |", "| |")
 }
 
-// figure prints a value with three digits that count.
+// figure prints a value with three digits that count, or as a whole number from 1,000 to 100,000, with commas
+// between the thousands.
 func figure(v float64) string {
 	abs := math.Abs(v)
 	switch {
 	case math.IsInf(v, 0) || math.IsNaN(v):
 		return "-"
-	case abs >= 1000:
-		return thousands(v)
-	case abs >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case abs >= 10:
-		return trim(strconv.FormatFloat(v, 'f', 1, 64))
+	case abs < 1000 || abs >= 1e5:
+		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // valid: it was just formatted
+	default:
+		v = math.Round(v)
 	}
-	return trim(strconv.FormatFloat(v, 'f', 2, 64))
-}
-
-// trim removes zeros behind the point, and a point that nothing follows.
-func trim(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "0"), ".") }
-
-// thousands prints a value as a whole number, or with three digits that count from 100,000 on, with a comma
-// between the thousands.
-func thousands(v float64) string {
-	if v >= 1e5 {
-		digits := math.Pow(10, math.Floor(math.Log10(v))-2)
-		v = math.Round(v/digits) * digits
-	}
-	s := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+	s := strconv.FormatFloat(v, 'f', -1, 64)
+	for i := len(s) - 3; math.Abs(v) >= 1000 && i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
 	return s

@@ -317,25 +317,21 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		}
 		cancel()
 	}
-	if code := run(t.Context(), nil, []string{"extra"}, io.Discard, io.Discard); code != 1 {
-		t.Errorf("an unknown argument: %d", code)
-	}
-	if code := run(t.Context(), nil, []string{"--help"}, io.Discard, io.Discard); code != 0 {
-		t.Errorf("--help: %d", code)
-	}
-	var out strings.Builder
-	for _, flag := range []string{"--http=redis://:pw@h", "--redis://:pw@h", "--config=redis://:pw@h"} {
-		if code := run(t.Context(), nil, []string{flag}, io.Discard, &out); code != 1 {
-			t.Errorf("%s: %d", flag, code)
+	for _, c := range []struct {
+		arg  string
+		code int
+		want string // of the output, in which no password is
+	}{
+		{"--help", 0, "-config FILE"}, {"--version", 0, "ratelimit "},
+		{"redis://:pw@h", 1, "an argument has no flag"},
+		{"--http=redis://:pw@h", 1, "://***@h"}, {"--redis://:pw@h", 1, "://***@h"},
+		{"--config=redis://:pw@h", 1, "://***@h"},
+	} {
+		var out strings.Builder
+		code := run(t.Context(), nil, []string{c.arg}, &out, &out)
+		if code != c.code || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "pw") {
+			t.Errorf("%s: %d, %s", c.arg, code, &out)
 		}
-	}
-	if n := strings.Count(out.String(), "://***@h"); n != 3 || strings.Contains(out.String(), "pw") {
-		t.Errorf("%d errors without a password:\n%s", n, &out)
-	}
-	out.Reset()
-	if code := run(t.Context(), nil, []string{"--version"}, &out, io.Discard); code != 0 ||
-		!strings.HasPrefix(out.String(), "ratelimit ") {
-		t.Errorf("--version: %d, %q", code, &out)
 	}
 }
 
@@ -363,32 +359,5 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 	if keys, err := server.Admin().Keys(t.Context(), "*user=ann*").Result(); err != nil || len(keys) == 0 {
 		t.Errorf("Redis has the keys %v, %v", keys, err)
-	}
-}
-
-// A Redis that is not there is reported before the first request, with the error of the connection.
-func TestARedisThatIsNotThereIsReported(t *testing.T) {
-	unused := freeAddress(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	reader, writer := io.Pipe()
-	var running sync.WaitGroup
-	running.Go(func() {
-		run(ctx, map[string]string{"REDIS_URL": unused}, []string{
-			"--config", example,
-			"--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0",
-		}, io.Discard, writer)
-		_ = writer.Close()
-	})
-	lines, reported := bufio.NewScanner(reader), false
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "Redis does not reply yet") {
-			reported = strings.Contains(lines.Text(), "connect: connection refused")
-			cancel()
-		}
-	}
-	cancel()
-	running.Wait()
-	if !reported {
-		t.Error("no line names the error of the connection")
 	}
 }

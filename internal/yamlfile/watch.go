@@ -6,8 +6,8 @@ import (
 )
 
 // Watch polls a configuration until ctx ends, and calls change for each new content or error of read, once.
-// Both count when read has returned the same twice, so that a partly written file does not. The content may be
-// a sum of it. change is not called for the content that applied returns, that of the last load.
+// Both count when read has returned the same twice, so that a partly written file does not. The content may
+// be a sum of it. change is not called for the content that applied returns, that of the last load.
 func Watch(
 	ctx context.Context, every time.Duration, read func() (content string, err error), applied func() string,
 	change func(err error),

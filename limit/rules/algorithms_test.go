@@ -10,8 +10,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// Each algorithm works in memory and on Redis, with the numbers of the file. Its limits can be settled, except
-// those whose permits come back when the call ends.
+// Each algorithm works in memory and on Redis, with the numbers of the file. Its limits can be settled, but
+// for those whose permits come back when the call ends.
 func TestEachAlgorithmHasTheNumbersOfTheFile(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	for _, test := range []struct {

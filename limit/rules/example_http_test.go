@@ -1,18 +1,21 @@
 package rules_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
 
-// A server whose limits are in a file.
+// A server whose limits are in a file, which is read again when it changes.
 func Example_server() {
-	data, err := os.ReadFile("testdata/rules.yaml")
+	const file = "testdata/rules.yaml"
+	data, err := os.ReadFile(file)
 	if err != nil {
 		panic(err)
 	}
@@ -24,6 +27,13 @@ func Example_server() {
 	if err != nil {
 		panic(err)
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go limits.Watch(ctx, file, 10*time.Second, func(err error) {
+		if err != nil {
+			fmt.Println("the rules stay as they are:", err)
+		}
+	})
 	// user returns the name of the visitor, which another middleware has checked.
 	user := func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }
 	middleware, err := httplimit.NewRules(limits, user)

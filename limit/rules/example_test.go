@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/redisson-go/rratelimiter/limit/rules"
 )
@@ -59,26 +58,6 @@ rules:
 	// Output:
 	// line 6: rate is -1, must be 1 to 2^40
 	// line 6: a limit has no name, must have one where a rule has several
-	// line 7: per is "day", must be a time such as 30s, 1m or 24h
-	// line 7: a limit has no field "bust"; it has name, algorithm, rate, per, burst, parts, most and lease
-}
-
-func ExampleRules_Watch() {
-	set, err := rules.Parse([]byte("rules: []"))
-	if err != nil {
-		panic(err)
-	}
-	limits, err := rules.New(rules.InMemory(), set)
-	if err != nil {
-		panic(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // when the program ends
-	err = limits.Watch(ctx, "testdata/rules.yaml", 10*time.Second, func(err error) {
-		if err != nil {
-			fmt.Println("the rules stay as they are:", err)
-		}
-	})
-	fmt.Println(err)
-	// Output: context canceled
+	// line 7: per is "day", must be a time such as 30s, 1m or 24h, from 1ms to 87840h0m0s in whole ms
+	// line 7: a limit has no field "bust"; it has algorithm, burst, lease, most, name, parts, per and rate
 }

@@ -4,11 +4,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/yamlfile"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -20,7 +20,7 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 	lines := make(map[string]int)
 	entries := p.some("limits", n)
 	for _, entry := range entries {
-		before := p.found
+		before := p.Found
 		d, name := p.limit(entry, len(entries))
 		if first := lines[name]; first > 0 && name != "" {
 			p.wrong(entry.Line, "limit %s already exists, in line %d", name, first)
@@ -31,7 +31,7 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 			d.policy += "/" + name
 			d.key += ":" + name
 		}
-		if p.found == before {
+		if p.Found == before {
 			p.makes(r, d, entry.Line)
 		}
 		r.limits = append(r.limits, d)
@@ -64,16 +64,16 @@ func (n numbers) atMost() int64 {
 func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
 	d.algorithm = redisson
 	slashed := false
-	lines := p.mapping("a limit", n,
-		field{"name", func(what string, n *yaml.Node) { name = p.name(what, n) }},
-		field{"algorithm", func(what string, n *yaml.Node) { d.algorithm = p.algorithm(what, n) }},
-		field{"rate", func(what string, n *yaml.Node) { slashed = p.rate(&d.numbers, what, n) }},
-		field{"per", func(what string, n *yaml.Node) { d.per = p.span(what, n) }},
-		field{"burst", func(what string, n *yaml.Node) { d.burst = p.number(what, n, form.MostPermits) }},
-		field{"parts", func(what string, n *yaml.Node) { d.parts = int(p.number(what, n, mostParts)) }},
-		field{"most", func(what string, n *yaml.Node) { d.most = p.number(what, n, form.MostPermits) }},
-		field{"lease", func(what string, n *yaml.Node) { d.lease = p.span(what, n) }},
-	)
+	lines := p.Mapping("a limit", n, fields{
+		"name":      func(what string, n *yaml.Node) { name = p.name(what, n) },
+		"algorithm": func(what string, n *yaml.Node) { d.algorithm = p.algorithm(what, n) },
+		"rate":      func(what string, n *yaml.Node) { slashed = p.rate(&d.numbers, what, n) },
+		"per":       func(what string, n *yaml.Node) { d.per = p.Time(what, n) },
+		"burst":     func(what string, n *yaml.Node) { d.burst = p.number(what, n, form.MostPermits) },
+		"parts":     func(what string, n *yaml.Node) { d.parts = int(p.number(what, n, mostParts)) },
+		"most":      func(what string, n *yaml.Node) { d.most = p.number(what, n, form.MostPermits) },
+		"lease":     func(what string, n *yaml.Node) { d.lease = p.Time(what, n) },
+	})
 	if n.Kind != yaml.MappingNode {
 		return d, name
 	}
@@ -110,7 +110,7 @@ func (p *parser) algorithm(what string, n *yaml.Node) string {
 	text, ok := p.text(what, n)
 	if _, exists := algorithms[text]; ok && !exists {
 		all := slices.Sorted(maps.Keys(algorithms))
-		p.wrong(n.Line, "%s is %s, must be one of %s", what, quoted(n), strings.Join(all, ", "))
+		p.wrong(n.Line, "%s is %s, must be one of %s", what, yamlfile.Quoted(n), strings.Join(all, ", "))
 	}
 	return text
 }
@@ -122,21 +122,9 @@ func (p *parser) rate(d *numbers, what string, n *yaml.Node) (slashed bool) {
 		first, second := *n, *n
 		first.Value, second.Value = strings.TrimSpace(rate), strings.TrimSpace(per)
 		d.rate = p.number(what, &first, form.MostPermits)
-		d.per = p.span("the time of "+what, &second)
+		d.per = p.Time("the time of "+what, &second)
 		return true
 	}
 	d.rate = p.number(what, n, form.MostPermits)
 	return false
-}
-
-// span returns a time such as 1m30s.
-func (p *parser) span(what string, n *yaml.Node) time.Duration {
-	d, err := time.ParseDuration(n.Value)
-	switch {
-	case n.Kind != yaml.ScalarNode || err != nil:
-		p.wrong(n.Line, "%s is %s, must be a time such as 30s, 1m or 24h", what, kind(n))
-	case d < time.Millisecond || d > form.MostTime || d%time.Millisecond != 0:
-		p.wrong(n.Line, "%s is %s, must be 1ms to %v, in whole ms", what, n.Value, form.MostTime)
-	}
-	return d
 }

@@ -26,15 +26,15 @@ const (
 // \ud83d\ude00), of at most 1 MiB and 500 rules. docs/rules.md describes the format. YAML aliases are not
 // allowed.
 //
-// The error joins all mistakes, up to 100, in the order of their lines: "line 12: rate is -1, must be 1 to
-// 2^40". For a file that is not YAML, that is the only mistake, without a line if the file is larger than
-// 64 KiB. Each mistake is a limit.ErrInvalidArgument. After any mistake the Set is nil.
+// The error joins all mistakes, the first 100 of a file, in the order of their lines: "line 12: rate is -1,
+// must be 1 to 2^40". For a file that is not YAML, that is the only mistake, without a line if the file is
+// larger than 64 KiB. Each mistake is a limit.ErrInvalidArgument. After any mistake the Set is nil.
 func Parse(data []byte) (*Set, error) {
 	p := parser{set: &Set{routes: newRoutes(), sum: sumOf(data)}}
 	if len(data) > mostBytes {
 		p.wrong(1, "the file has %d bytes, must have at most %d", len(data), mostBytes)
 	} else if root := p.document(data); root != nil {
-		if lines := p.mapping("the file", root, field{"rules", p.rules}); len(lines) == 0 && p.found == 0 {
+		if lines := p.Mapping("", root, fields{"rules": p.rules}); len(lines) == 0 && p.Found == 0 {
 			p.wrong(root.Line, "rules is missing")
 		}
 	}
@@ -57,7 +57,7 @@ type parser struct {
 }
 
 func (p *parser) rules(what string, n *yaml.Node) {
-	entries := p.list(what, n)
+	entries := p.List(what, n)
 	if len(entries) > mostRules {
 		p.wrong(n.Line, "%s has %d entries, must have at most %d", what, len(entries), mostRules)
 		return
@@ -80,28 +80,28 @@ func (p *parser) rules(what string, n *yaml.Node) {
 func (p *parser) rule(n *yaml.Node) *rule {
 	r := &rule{line: n.Line, route: "/", cost: 1}
 	var limits *yaml.Node
-	before, beside := p.found, 0
+	before, beside := p.Found, 0
 	// apart reads fields that do not say which calls a rule is for.
 	apart := func(read func(what string, n *yaml.Node)) func(string, *yaml.Node) {
 		return func(what string, n *yaml.Node) {
-			start := p.found
+			start := p.Found
 			read(what, n)
-			beside += p.found - start
+			beside += p.Found - start
 		}
 	}
-	lines := p.mapping("a rule", n,
-		field{"name", apart(func(what string, n *yaml.Node) { r.name = p.name(what, n) })},
-		field{"match", func(what string, n *yaml.Node) { p.match(r, what, n) }},
-		field{"by", apart(func(what string, n *yaml.Node) { r.by = p.by(what, n) })},
-		field{"cost", apart(func(what string, n *yaml.Node) {
+	lines := p.Mapping("a rule", n, fields{
+		"name":  apart(func(what string, n *yaml.Node) { r.name = p.name(what, n) }),
+		"match": func(what string, n *yaml.Node) { p.match(r, what, n) },
+		"by":    apart(func(what string, n *yaml.Node) { r.by = p.by(what, n) }),
+		"cost": apart(func(what string, n *yaml.Node) {
 			r.cost = p.number(what, n, form.MostPermits)
-		})},
-		field{"settle", apart(func(what string, n *yaml.Node) { r.settle = p.flag(what, n) })},
-		field{"also", func(what string, n *yaml.Node) { r.also = p.flag(what, n) }},
-		field{"exempt", func(what string, n *yaml.Node) { r.exempt = p.flag(what, n) }},
-		field{"limits", func(_ string, n *yaml.Node) { limits = n }},
-	)
-	r.vague = p.found > before+beside
+		}),
+		"settle": apart(func(what string, n *yaml.Node) { r.settle = p.flag(what, n) }),
+		"also":   func(what string, n *yaml.Node) { r.also = p.flag(what, n) },
+		"exempt": func(what string, n *yaml.Node) { r.exempt = p.flag(what, n) },
+		"limits": func(_ string, n *yaml.Node) { limits = n },
+	})
+	r.vague = p.Found > before+beside
 	if lines["name"] == 0 && n.Kind == yaml.MappingNode {
 		p.wrong(n.Line, "a rule has no name")
 	}
@@ -143,7 +143,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,31}$`)
 
 func (p *parser) name(what string, n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && !nameForm.MatchString(n.Value) {
-		p.wrong(n.Line, "%s is %s, must have 1 to 31 of A-Z a-z 0-9 _ . -", what, kind(n))
+		p.wrong(n.Line, "%s is %s, must have 1 to 31 of A-Z a-z 0-9 _ . -", what, yamlfile.Described(n))
 		return n.Value
 	}
 	text, _ := p.text(what, n)
@@ -152,12 +152,12 @@ func (p *parser) name(what string, n *yaml.Node) string {
 
 // match reads which calls a rule is for.
 func (p *parser) match(r *rule, what string, n *yaml.Node) {
-	lines := p.mapping(what, n,
-		field{"route", func(what string, n *yaml.Node) { r.route, r.at = p.pattern(what, n), n.Line }},
-		field{"methods", func(what string, n *yaml.Node) { r.methods = p.methods(what, n) }},
-		field{"headers", func(what string, n *yaml.Node) { r.headers = p.headers(what, n) }},
-		field{"user", func(what string, n *yaml.Node) { r.user = p.presence(what, n) }},
-	)
+	lines := p.Mapping(what, n, fields{
+		"route":   func(what string, n *yaml.Node) { r.route, r.at = p.pattern(what, n), n.Line },
+		"methods": func(what string, n *yaml.Node) { r.methods = p.methods(what, n) },
+		"headers": func(what string, n *yaml.Node) { r.headers = p.headers(what, n) },
+		"user":    func(what string, n *yaml.Node) { r.user = p.presence(what, n) },
+	})
 	if len(r.methods) > 0 && strings.Contains(r.route, " ") {
 		p.wrong(lines["methods"], "methods are given, and the route has a method: %q", r.route)
 	}
@@ -169,7 +169,7 @@ func (p *parser) pattern(what string, n *yaml.Node) string {
 	words := strings.Fields(text)
 	if ok && (len(words) == 0 || len(words) > 2 || words[len(words)-1][0] != '/') {
 		const format = `%s is %s, must be a path such as "/a/{b}", or a method and a path`
-		p.wrong(n.Line, format, what, quoted(n))
+		p.wrong(n.Line, format, what, yamlfile.Quoted(n))
 	} else if ok {
 		p.path(what, n, words[len(words)-1])
 	}
@@ -185,13 +185,13 @@ func (p *parser) path(what string, n *yaml.Node, path string) {
 	case strings.Count(path, "/") > mostSegments:
 		p.wrong(n.Line, "%s has %d parts, must have at most %d", what, strings.Count(path, "/"), mostSegments)
 	case strings.Contains(path, "?"):
-		p.wrong(n.Line, "%s is %s, must not have a ?: no rule goes by a query", what, quoted(n))
+		p.wrong(n.Line, "%s is %s, must not have a ?: no rule goes by a query", what, yamlfile.Quoted(n))
 	case strings.Contains(path, "*"):
 		const format = "%s is %s, must not have a *: write {name} for a part, {name...} for the rest"
-		p.wrong(n.Line, format, what, quoted(n))
+		p.wrong(n.Line, format, what, yamlfile.Quoted(n))
 	case strings.Contains(path, "/:"):
 		const format = "%s is %s, must not have a part that begins with a colon: write {name}"
-		p.wrong(n.Line, format, what, quoted(n))
+		p.wrong(n.Line, format, what, yamlfile.Quoted(n))
 	}
 }
 
@@ -202,7 +202,7 @@ func (p *parser) methods(what string, n *yaml.Node) (methods []string) {
 	for _, entry := range p.some(what, n) {
 		text, ok := p.text("a method", entry)
 		if ok && !methodForm.MatchString(text) {
-			p.wrong(entry.Line, "a method is %s, must be in capital letters", quoted(entry))
+			p.wrong(entry.Line, "a method is %s, must be in capital letters", yamlfile.Quoted(entry))
 		}
 		methods = append(methods, text)
 	}
@@ -211,7 +211,7 @@ func (p *parser) methods(what string, n *yaml.Node) (methods []string) {
 
 // some returns the entries of a list, 1 to 16.
 func (p *parser) some(what string, n *yaml.Node) []*yaml.Node {
-	entries := p.list(what, n)
+	entries := p.List(what, n)
 	if count := len(entries); n.Kind == yaml.SequenceNode && (count < 1 || count > mostEach) {
 		p.wrong(n.Line, "%s has %d entries, must have 1 to %d", what, count, mostEach)
 		return nil
@@ -232,7 +232,7 @@ var headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 // value.
 func (p *parser) headers(what string, n *yaml.Node) (all []condition) {
 	if n.Kind != yaml.MappingNode {
-		p.wrong(n.Line, "%s is %s, must be a mapping of header fields", what, kind(n))
+		p.wrong(n.Line, "%s is %s, must be a mapping of header fields", what, yamlfile.Described(n))
 		return nil
 	}
 	if count := len(n.Content) / 2; count < 1 || count > mostEach {
@@ -260,7 +260,7 @@ func (p *parser) headers(what string, n *yaml.Node) (all []condition) {
 // header returns the canonical name of a header field.
 func (p *parser) header(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || !headerForm.MatchString(n.Value) {
-		p.wrong(n.Line, "a header field is %s, must have 1 to 64 of A-Z a-z 0-9 -", quoted(n))
+		p.wrong(n.Line, "a header field is %s, must have 1 to 64 of A-Z a-z 0-9 -", yamlfile.Quoted(n))
 	}
 	return http.CanonicalHeaderKey(n.Value)
 }
@@ -280,7 +280,7 @@ func (p *parser) by(what string, n *yaml.Node) (all []source) {
 		if header, is := strings.CutPrefix(text, "header "); is && headerForm.MatchString(header) {
 			s = source{"header", http.CanonicalHeaderKey(header)}
 		} else if text != "user" && text != "address" && text != "route" {
-			p.wrong(entry.Line, "%s is %s, must be user, address, route or header NAME", what, quoted(entry))
+			p.wrong(entry.Line, "%s is %s, must be user, address, route or header NAME", what, yamlfile.Quoted(entry))
 		}
 		if ok && slices.Contains(all, s) {
 			p.wrong(entry.Line, "%s appears twice", s)
@@ -305,7 +305,7 @@ func (p *parser) route() {
 			all = append(all, byPattern[r.route])
 		}
 	}
-	if p.found == 0 {
+	if p.Found == 0 {
 		p.set.routes.link(all)
 	}
 }
@@ -316,7 +316,7 @@ func (p *parser) document(data []byte) *yaml.Node {
 	switch {
 	case err != nil:
 		line, reason := yamlfile.Locate(data, err)
-		p.note(line, "%s", reason)
+		p.Wrong(line, "", "%s", reason)
 	case len(documents) == 0:
 		p.wrong(1, "the file is empty, must have rules")
 	case len(documents) > 1:

@@ -18,20 +18,19 @@ func file(lines ...string) string {
 // limited returns a file whose only rule has one limit.
 func limited(limit string) string { return file("limits:", "  - {"+limit+"}") }
 
+const aTime = ", must be a time such as 30s, 1m or 24h, from 1ms to 87840h0m0s in whole ms"
+
 const limits = "limits: [{rate: 1/1s}]"
 
 var mistakes = []struct{ text, want string }{
 	{"", "line 1: the file is empty, must have rules"},
-	{"# nothing", "line 1: the file is empty, must have rules"},
 	{"{}", "line 1: rules is missing"},
-	{"[]", "line 1: the file is a list, must have fields"},
 	{"rules: 3", `line 1: rules is "3", must be a list`},
 	{"rules:", "line 1: rules is empty, must be a list"},
 	{"rules: []\nrule: []", `line 2: the file has no field "rule"; it has rules`},
 	{"rules: []\nrules: []", "line 2: rules appears twice, first in line 1"},
 	{"rules: []\n---\nrules: []", "line 2: a second document begins, must be one"},
 	{"rules: []\n---\n\trules", "line 3: found character that cannot start any token"},
-	{"rules: [\n\n\n}\n# more", "line 4: did not find expected node content"},
 	{"rules:\n  - name: a\x00", "line 2: control characters are not allowed"},
 	{"rules:\n  - name: a\n    also: *x\n", "line 3: unknown anchor 'x' referenced"},
 	{file("also: true\n   exempt: true\n"), "line 4: did not find expected '-' indicator"},
@@ -39,7 +38,6 @@ var mistakes = []struct{ text, want string }{
 	{"rules: [{name: 'a}]\n\n", "line 1: found unexpected end of stream"},
 	{"# more\n" + strings.Repeat("#", 64<<10) + "\nrules: }", "did not find expected node content"},
 	{"rules: [\n  {", "line 2: did not find expected node content"},
-	{"\trules", "line 1: found character that cannot start any token"},
 	{"a: &a [1]\nrules: *a", "line 1: the file has no field \"a\"; it has rules\n" +
 		"line 2: rules is an alias, which is not allowed here, must be a list"},
 	{"rules: [3]", `line 1: a rule is "3", must have fields`},
@@ -49,8 +47,6 @@ var mistakes = []struct{ text, want string }{
 	{"rules:\n  - name: [a]\n    exempt: true", "line 2: name is a list, must be a text"},
 	{"rules:\n  - name: ''\n    also: true", `line 2: name is "", must have 1 to 31 of A-Z a-z 0-9 _ . -` +
 		"\nline 2: a rule has neither limits nor exempt: true"},
-	{"rules:\n  - name:\n    exempt: true",
-		"line 2: name is empty, must have 1 to 31 of A-Z a-z 0-9 _ . -"},
 	{file("also: true"), "line 2: rule a has neither limits nor exempt: true"},
 	{file("exempt: maybe"), "line 2: rule a has neither limits nor exempt: true\n" +
 		`line 3: exempt is "maybe", must be true or false`},
@@ -58,17 +54,15 @@ var mistakes = []struct{ text, want string }{
 		"line 4: limits is not for a rule that is exempt\nline 5: by is not for a rule that is exempt\n" +
 			"line 6: cost is not for a rule that is exempt"},
 	{file(limits, "Cost: 1"), `line 4: a rule has no field "Cost"; ` +
-		"it has name, match, by, cost, settle, also, exempt and limits"},
+		"it has also, by, cost, exempt, limits, match, name and settle"},
 	{file("exempt: true") + "\n  - name: a\n    exempt: true",
 		"line 4: rule a already exists, in line 2"},
 
 	{file(limits, "match: /a"), `line 4: match is "/a", must have fields`},
 	{file(limits, "match: {path: /a}"),
-		`line 4: match has no field "path"; it has route, methods, headers and user`},
+		`line 4: match has no field "path"; it has headers, methods, route and user`},
 	{file(limits, "match:", "  route: search"),
 		`line 5: route is "search", must be a path such as "/a/{b}", or a method and a path`},
-	{file(limits, "match:", "  route: example.com/search"),
-		`line 5: route is "example.com/search", must be a path such as "/a/{b}", or a method and a path`},
 	{file(limits, "match:", "  route: GET POST /a"),
 		`line 5: route is "GET POST /a", must be a path such as "/a/{b}", or a method and a path`},
 	{file(limits, "match: {route: ' '}"),
@@ -90,7 +84,6 @@ var mistakes = []struct{ text, want string }{
 		`line 4: a header field is "a b", must have 1 to 64 of A-Z a-z 0-9 -`},
 	{file(limits, "match:", "  headers:", "    x-a: c", "    X-A: d"),
 		"line 7: header field X-A appears twice, first in line 6"},
-	{file(limits, "match: {headers: {X: [a]}}"), "line 4: X is a list, must be a text"},
 	{file(limits, "match: {headers: {}}"), "line 4: headers has 0 entries, must have 1 to 16"},
 	{file(limits, "by: ip"), `line 4: by is "ip", must be user, address, route or header NAME`},
 	{file(limits, "by: [user, 'header a b']"),
@@ -107,22 +100,21 @@ var mistakes = []struct{ text, want string }{
 		"line 4: settle is not for concurrency, whose permits come back when the call ends"},
 
 	{file("limits: []"), "line 3: limits has 0 entries, must have 1 to 16"},
-	{file("limits: {rate: 1/1s}"), "line 3: limits is a mapping, must be a list"},
 	{file("limits: [1/1s]"), `line 3: a limit is "1/1s", must have fields`},
 	{limited("rate: -1/1s"), "line 4: rate is -1, must be 1 to 2^40"},
 	{limited("rate: 99999999999999999999/1s"), "line 4: rate is 99999999999999999999, must be 1 to 2^40"},
 	{limited("rate: many/1s"), `line 4: rate is "many", must be a whole number`},
 	{limited("rate: 1/minute"),
-		`line 4: the time of rate is "minute", must be a time such as 30s, 1m or 24h`},
-	{limited("rate: 1/1us"), "line 4: the time of rate is 1us, must be 1ms to 87840h0m0s, in whole ms"},
-	{limited("rate: 1/1.5ms"), "line 4: the time of rate is 1.5ms, must be 1ms to 87840h0m0s, in whole ms"},
-	{limited("rate: 1, per: 87841h"), "line 4: per is 87841h, must be 1ms to 87840h0m0s, in whole ms"},
+		`line 4: the time of rate is "minute"` + aTime},
+	{limited("rate: 1/1us"), `line 4: the time of rate is "1us"` + aTime},
+	{limited("rate: 1/1.5ms"), `line 4: the time of rate is "1.5ms"` + aTime},
+	{limited("rate: 1, per: 87841h"), `line 4: per is "87841h"` + aTime},
 	{limited("rate: 1"), "line 4: a limit has no per, must have one for rratelimiter"},
 	{limited("per: 1s"), "line 4: a limit has no rate, must have one for rratelimiter"},
 	{limited("rate: 1/1s, per: 1s"), "line 4: per appears twice, first in line 4 behind the rate"},
 	{limited("rate: 1/1s, burst: 5"), "line 4: burst is not for rratelimiter"},
 	{limited("rate: 1/1s, rat: 5"), `line 4: a limit has no field "rat"; ` +
-		"it has name, algorithm, rate, per, burst, parts, most and lease"},
+		"it has algorithm, burst, lease, most, name, parts, per and rate"},
 	{file("limits: [{name: a, rate: 1/1s}, {rate: 1/1s}]"),
 		"line 3: a limit has no name, must have one where a rule has several"},
 	{file("limits:", "  - {name: a, rate: 1/1s}", "  - {name: a, rate: 1/1s}"),
@@ -155,13 +147,11 @@ var mistakes = []struct{ text, want string }{
 		"line 3: a rule never applies: a rule, line 2, has the same route and no other conditions"},
 	// The calls of rule a are unknown.
 	{file("exempt: true", "math: {route: /a}") + "\n  - {name: b, exempt: true}",
-		`line 4: a rule has no field "math"; it has name, match, by, cost, settle, also, exempt and limits`},
+		`line 4: a rule has no field "math"; it has also, by, cost, exempt, limits, match, name and settle`},
 	{file("exempt: true", "match: {rout: /a}") + "\n  - {name: b, exempt: true}",
-		`line 4: match has no field "rout"; it has route, methods, headers and user`},
-	{file("exempt: true", "also: yess") + "\n  - {name: b, exempt: true}",
-		`line 4: also is "yess", must be true or false`},
+		`line 4: match has no field "rout"; it has headers, methods, route and user`},
 	{file("also: true", "exempt: true", "match: {rout: /a}"),
-		`line 5: match has no field "rout"; it has route, methods, headers and user`},
+		`line 5: match has no field "rout"; it has headers, methods, route and user`},
 	{file("also: true", "exempt: true"),
 		"line 3: rule a exempts all calls from all rules, must have a match"},
 	{file(limits, "match: {user: false}", "by: [address, user]"),
@@ -214,8 +204,9 @@ func TestFilesAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = rules.Parse([]byte("rules:\n" + strings.Repeat("  - {}\n", 500)))
-	if count := strings.Count(fmt.Sprint(err), "\n") + 1; count != 100 {
-		t.Errorf("%d mistakes reported, want 100", count)
+	text := fmt.Sprint(err)
+	if strings.Count(text, "\n") != 100 || !strings.HasSuffix(text, "there are more mistakes from here on") {
+		t.Errorf("%d mistakes reported, want 100 and that there are more", strings.Count(text, "\n"))
 	}
 }
 
@@ -237,7 +228,7 @@ func TestWorkOnLargeFilesIsBounded(t *testing.T) {
 	} {
 		_, err := rules.Parse([]byte(test.text))
 		if err == nil || !strings.Contains(err.Error(), test.want) ||
-			strings.Count(err.Error(), "\n") >= 100 {
+			strings.Count(err.Error(), "\n") > 100 {
 			t.Errorf("%.200v, want at most 100 mistakes, with %q", err, test.want)
 		}
 	}

@@ -49,7 +49,8 @@ func (r *release) extras() (files.Contents, error) {
 		return nil, err
 	}
 	rrl := filepath.Join(dir, "rrl")
-	if err := r.runIn(filepath.Join(r.source, "cmd/rrl"), "go", "build", "-trimpath", "-o", rrl, "."); err != nil {
+	from := filepath.Join(r.source, "cmd/rrl")
+	if err := r.runIn(from, "go", "build", "-trimpath", "-o", rrl, "."); err != nil { // compiled already
 		return nil, err
 	}
 	var extras files.Contents

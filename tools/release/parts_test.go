@@ -51,7 +51,8 @@ func TestAPackageOfRPM(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "zsh")
 	write(t, script, "rrl")
 	noError(t, r.pack(platforms[0], "rpm", files.Contents{r.content(script, shells["zsh"], 0o644)}))
-	contains(t, read(t, r.dist, "rrl_v0.1.0_linux_amd64.rpm"), "/usr/share/zsh/site-functions/", "\x00rratelimiter\x00")
+	contains(t, read(t, r.dist, "rrl_v0.1.0_linux_amd64.rpm"), "/usr/share/zsh/site-functions/",
+		"\x00rratelimiter\x00")
 }
 
 // withoutBinaries returns a release of this tree whose programs are empty files.

@@ -112,7 +112,7 @@ func TestRehearsal(t *testing.T) {
 			"Apache License", "stdlib\n", "github.com/redis/go-redis/v9\n")
 	}
 	requires(t, read(t, first.dist, "mod/cmd/rrl/go.mod"), version)
-	contains(t, read(t, first.dist, "proxy/"+root+"/cmd/rrl/@v/"+version+".zip"), "/LICENSE") // as go get gives it
+	contains(t, read(t, first.dist, "proxy/"+root+"/cmd/rrl/@v/"+version+".zip"), "/LICENSE") // as by go get
 	t.Run("go install", first.installs)
 	t.Run("a new module", first.compiles)
 	t.Run("deb", first.unpacks)
@@ -158,9 +158,7 @@ func copied(t *testing.T) string {
 	archive := must(cmd.Output())(t)
 	unpack := exec.CommandContext(t.Context(), "tar", "-xf", "-", "-C", repo)
 	unpack.Stdin = bytes.NewReader(archive)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must(unpack.Output())(t)
 	commit(t, repo)
 	return repo
 }
@@ -293,7 +291,8 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 		t.Errorf("the image has %q, want %s, %s and %s", list, c.path, trusted, licensed)
 	}
 	if os.Geteuid() == 0 {
-		return output(t, dir, "chroot", append([]string{"--userspec=" + unprivileged, dir, "/" + c.path}, args...)...)
+		args = append([]string{"--userspec=" + unprivileged, dir, "/" + c.path}, args...)
+		return output(t, dir, "chroot", args...)
 	}
 	return output(t, dir, "./"+c.path, args...)
 }
@@ -316,9 +315,9 @@ func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = dir
-	out, err := cmd.Output()
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %v: %v", name, args, err)
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 	}
 	return string(out)
 }

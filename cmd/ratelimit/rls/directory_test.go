@@ -117,7 +117,8 @@ func TestWatch(t *testing.T) {
 		after(1500*time.Millisecond, 1)
 		after(time.Second, 2, "loaded")
 		write(t, dir, "b.yaml", "domain: b\nx: 1\n")
-		after(5*time.Second, 2, "b.yaml:2: x is unknown here")
+		after(5*time.Second, 2,
+			`b.yaml:2: the file has no field "x"; it has all_or_none, descriptors, domain and fallback`)
 		write(t, dir, "b.yaml", domainB)
 		after(5*time.Second, 2, "loaded")
 		for range 2 { // the same mistake once more is a new one

@@ -133,7 +133,7 @@ func inMemory(t *testing.T, o Options, text string) *Service {
 }
 
 // request returns the request for a text such as "4 user=bob route=a; tokens=x*5; user=x*-1; user=y@2": the
-// hits of the request, and descriptors with their hits, or with a limit a day that overrides that of the file.
+// hits of the request, and descriptors with hits, or with a limit a day that overrides that of the file.
 func request(domain, text string) *pb.RateLimitRequest {
 	in := &pb.RateLimitRequest{Domain: domain}
 	if n, _ := fmt.Sscan(text, &in.HitsAddend); n == 1 {

@@ -1,11 +1,11 @@
 package rls
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -36,12 +36,6 @@ const (
 
 var fallbacks = []string{fallbackLocal, fallbackAllow, fallbackDeny, fallbackError}
 
-// The bounds of an interval.
-const (
-	shortest = time.Millisecond
-	longest  = 3660 * day
-)
-
 // Parse reads configuration files: the YAML of the reference service, with the additions in
 // docs/envoy.md. merge allows several files for one domain, and joins their descriptors.
 //
@@ -52,7 +46,9 @@ func Parse(files []File, merge bool) (*Config, error) {
 	for _, f := range files {
 		p := parser{file: f.Name, config: c, merge: merge}
 		p.read(f.Data)
-		all = append(all, p.mistakes...)
+		for _, m := range p.Mistakes {
+			all = append(all, &Mistake{File: f.Name, Line: m.Line, Key: m.Key, Text: m.Text})
+		}
 	}
 	if len(all) > 0 {
 		return nil, errors.Join(all...)
@@ -70,14 +66,14 @@ type parser struct {
 }
 
 func (p *parser) read(data []byte) {
-	p.reader.file, p.most = p.file, max(mostNodes, len(data))
+	p.Paths, p.Aliases, p.Most = true, true, max(mostNodes, len(data))
 	documents, err := yamlfile.Decode(data)
 	switch {
 	case err != nil:
 		line, reason := yamlfile.Locate(data, err)
-		p.mistakes = append(p.mistakes, &Mistake{File: p.file, Line: line, Text: reason})
+		p.Wrong(line, "", "%s", reason)
 	case len(documents) == 0:
-		p.mistakes = append(p.mistakes, &Mistake{File: p.file, Text: "the file is empty, must have a domain"})
+		p.Wrong(0, "", "the file is empty, must have a domain")
 	case len(documents) > 1:
 		p.wrong(documents[1], "", "a second document begins, must be one")
 	default:
@@ -90,11 +86,11 @@ func (p *parser) root(n *yaml.Node) {
 	d := &domain{line: n.Line, file: p.file, fallback: fallbackLocal}
 	p.domain = d
 	var descriptors *yaml.Node
-	p.mapping(n, "", fields{
-		"domain":      func(n *yaml.Node, path string) { d.name = p.text(n, path) },
-		"all_or_none": func(n *yaml.Node, path string) { d.allOrNone = p.flag(n, path) },
-		"fallback":    func(n *yaml.Node, path string) { d.fallback = p.oneOf(n, path, fallbacks) },
-		"descriptors": func(n *yaml.Node, _ string) { descriptors = n },
+	p.Mapping("", n, fields{
+		"domain":      func(path string, n *yaml.Node) { d.name = p.text(n, path) },
+		"all_or_none": func(path string, n *yaml.Node) { d.allOrNone = p.flag(n, path) },
+		"fallback":    func(path string, n *yaml.Node) { d.fallback = p.oneOf(n, path, fallbacks) },
+		"descriptors": func(_ string, n *yaml.Node) { descriptors = n },
 	})
 	before := p.config.domains[d.name]
 	switch {
@@ -133,7 +129,7 @@ func (p *parser) descriptors(parent *node, n *yaml.Node, path string, from inher
 		return
 	}
 	for i, entry := range p.list(n, path) {
-		if p.visited > p.most {
+		if p.Ended() {
 			return
 		}
 		p.descriptor(parent, entry, fmt.Sprintf("%s[%d]", path, i), from)
@@ -144,19 +140,19 @@ func (p *parser) descriptor(parent *node, n *yaml.Node, path string, from inheri
 	child := &node{}
 	r := &rule{domain: p.domain, fallback: from.fallback, algorithm: exact, charge: true}
 	var limit, descriptors, metadata *yaml.Node
-	p.mapping(n, path, fields{
-		"key":             func(n *yaml.Node, path string) { child.key = p.text(n, path) },
-		"value":           func(n *yaml.Node, path string) { child.value = p.text(n, path) },
-		"shadow_mode":     func(n *yaml.Node, path string) { r.shadow = p.flag(n, path) },
-		"quota_mode":      func(n *yaml.Node, path string) { r.quota = p.flag(n, path) },
-		"detailed_metric": func(n *yaml.Node, path string) { r.detailed = p.flag(n, path) },
-		"value_to_metric": func(n *yaml.Node, path string) { child.valueToMetric = p.flag(n, path) },
-		"share_threshold": func(n *yaml.Node, path string) { child.shareThreshold = p.flag(n, path) },
-		"name":            func(n *yaml.Node, path string) { r.limiter = p.text(n, path) },
-		"fallback":        func(n *yaml.Node, path string) { r.fallback = p.fallback(n, path) },
-		"rate_limit":      func(n *yaml.Node, _ string) { limit = n },
-		"descriptors":     func(n *yaml.Node, _ string) { descriptors = n },
-		"metadata":        func(n *yaml.Node, _ string) { metadata = n },
+	p.Mapping(path, n, fields{
+		"key":             func(path string, n *yaml.Node) { child.key = p.text(n, path) },
+		"value":           func(path string, n *yaml.Node) { child.value = p.text(n, path) },
+		"shadow_mode":     func(path string, n *yaml.Node) { r.shadow = p.flag(n, path) },
+		"quota_mode":      func(path string, n *yaml.Node) { r.quota = p.flag(n, path) },
+		"detailed_metric": func(path string, n *yaml.Node) { r.detailed = p.flag(n, path) },
+		"value_to_metric": func(path string, n *yaml.Node) { child.valueToMetric = p.flag(n, path) },
+		"share_threshold": func(path string, n *yaml.Node) { child.shareThreshold = p.flag(n, path) },
+		"name":            func(path string, n *yaml.Node) { r.limiter = p.text(n, path) },
+		"fallback":        func(path string, n *yaml.Node) { r.fallback = p.fallback(n, path) },
+		"rate_limit":      func(_ string, n *yaml.Node) { limit = n },
+		"descriptors":     func(_ string, n *yaml.Node) { descriptors = n },
+		"metadata":        func(_ string, n *yaml.Node) { metadata = n },
 	})
 	if n.Kind != yaml.MappingNode {
 		return
@@ -200,16 +196,16 @@ func (p *parser) fallback(n *yaml.Node, path string) string {
 // limit reads a rate_limit.
 func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 	unitText := ""
-	lines := p.mapping(n, path, fields{
-		"requests_per_unit": func(n *yaml.Node, path string) { r.rate = p.number(n, path, 0) },
-		"unit":              func(n *yaml.Node, path string) { unitText = p.text(n, path) },
-		"interval":          func(n *yaml.Node, path string) { r.interval = p.duration(n, path) },
-		"algorithm":         func(n *yaml.Node, path string) { r.algorithm = p.oneOf(n, path, algorithms) },
-		"burst":             func(n *yaml.Node, path string) { r.burst = p.number(n, path, 1) },
-		"charge":            func(n *yaml.Node, path string) { r.charge = p.flag(n, path) },
-		"unlimited":         func(n *yaml.Node, path string) { r.unlimited = p.flag(n, path) },
-		"name":              func(n *yaml.Node, path string) { r.label = p.text(n, path) },
-		"replaces": func(n *yaml.Node, path string) {
+	lines := p.Mapping(path, n, fields{
+		"requests_per_unit": func(path string, n *yaml.Node) { r.rate = p.number(n, path, 0) },
+		"unit":              func(path string, n *yaml.Node) { unitText = p.text(n, path) },
+		"interval":          func(path string, n *yaml.Node) { r.interval = p.Time(path, n) },
+		"algorithm":         func(path string, n *yaml.Node) { r.algorithm = p.oneOf(n, path, algorithms) },
+		"burst":             func(path string, n *yaml.Node) { r.burst = p.number(n, path, 1) },
+		"charge":            func(path string, n *yaml.Node) { r.charge = p.flag(n, path) },
+		"unlimited":         func(path string, n *yaml.Node) { r.unlimited = p.flag(n, path) },
+		"name":              func(path string, n *yaml.Node) { r.label = p.text(n, path) },
+		"replaces": func(path string, n *yaml.Node) {
 			for i, entry := range p.list(n, path) {
 				r.replaces = append(r.replaces, p.replaced(entry, fmt.Sprintf("%s[%d]", path, i)))
 			}
@@ -220,13 +216,13 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 	}
 	i := slices.IndexFunc(units, func(u unit) bool { return strings.EqualFold(u.name, unitText) })
 	switch {
-	case r.unlimited && (i >= 0 || lines["interval"] != nil):
+	case r.unlimited && (i >= 0 || lines["interval"] > 0):
 		p.wrong(n, path+".unit", "must be missing where unlimited is true")
 	case r.unlimited:
-	case lines["interval"] != nil && lines["unit"] != nil:
-		p.wrong(lines["interval"], path+".interval", "and unit are both set, must be one of them")
-	case lines["interval"] == nil && i < 0:
-		p.wrong(at(lines["unit"], n), path+".unit",
+	case lines["interval"] > 0 && lines["unit"] > 0:
+		p.Wrong(lines["interval"], path+".interval", "and unit are both set, must be one of them")
+	case lines["interval"] == 0 && i < 0:
+		p.Wrong(cmp.Or(lines["unit"], n.Line), path+".unit",
 			"is %q, must be second, minute, hour, day, week, month or year, or be replaced by interval",
 			unitText)
 	case i >= 0:
@@ -234,7 +230,7 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 	}
 	for _, name := range r.replaces {
 		if name != "" && name == r.label {
-			p.wrong(lines["replaces"], path+".replaces", "has %q, the name of the limit itself", name)
+			p.Wrong(lines["replaces"], path+".replaces", "has %q, the name of the limit itself", name)
 		}
 	}
 	p.sense(r, lines, path)
@@ -242,22 +238,22 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 }
 
 // sense reports keys that contradict each other.
-func (p *parser) sense(r *rule, lines map[string]*yaml.Node, path string) {
-	if n := lines["burst"]; n != nil && r.algorithm != gcra && r.algorithm != tokenBucket {
-		p.wrong(n, path+".burst", "is set, must be with the algorithm %s or %s", gcra, tokenBucket)
+func (p *parser) sense(r *rule, lines map[string]int, path string) {
+	if line := lines["burst"]; line > 0 && r.algorithm != gcra && r.algorithm != tokenBucket {
+		p.Wrong(line, path+".burst", "is set, must be with the algorithm %s or %s", gcra, tokenBucket)
 	}
-	if n := lines["charge"]; n != nil && r.charge && r.algorithm == concurrent {
-		p.wrong(n, path+".charge", "is true, must be false with %s, which has no debts", concurrent)
+	if line := lines["charge"]; line > 0 && r.charge && r.algorithm == concurrent {
+		p.Wrong(line, path+".charge", "is true, must be false with %s, which has no debts", concurrent)
 	}
 	r.charge = r.charge && r.algorithm != concurrent
 	if r.domain.allOrNone && r.algorithm != exact {
-		p.wrong(lines["algorithm"], path+".algorithm", "is %s, must be %s in a domain with all_or_none",
+		p.Wrong(lines["algorithm"], path+".algorithm", "is %s, must be %s in a domain with all_or_none",
 			r.algorithm, exact)
 	}
 }
 
 func (p *parser) replaced(n *yaml.Node, path string) (name string) {
-	p.mapping(n, path, fields{"name": func(n *yaml.Node, path string) { name = p.text(n, path) }})
+	p.Mapping(path, n, fields{"name": func(path string, n *yaml.Node) { name = p.text(n, path) }})
 	if name == "" && n.Kind == yaml.MappingNode {
 		p.wrong(n, path+".name", "is missing or empty, must be the name of a limit")
 	}

@@ -60,11 +60,11 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"merge and all_or_none", key("1") + "===all_or_none: true\n" + key("2"),
 			`2.yaml:1: domain is "d", which 1.yaml has with another all_or_none or fallback`},
 		{"misspelled_key", below("key: a\n  ratelimit: {unit: day}"),
-			"1.yaml:4: descriptors[0].ratelimit is unknown here"},
+			`1.yaml:4: descriptors[0] has no field "ratelimit"; it has descriptors, `},
 		{"misspelled_key2", below("key: a\n  rate_limit:\n    unit: day\n    requestsperunit: 5"),
-			"1.yaml:6: descriptors[0].rate_limit.requestsperunit is unknown here"},
-		{"non_map_list", below("a"), `1.yaml:3: descriptors[0] is "a", must be a mapping`},
-		{"non_string_key", "domain: d\n0.25: d", "1.yaml:2: 0.25 is the key of a mapping, must be text"},
+			`1.yaml:6: descriptors[0].rate_limit has no field "requestsperunit"; it has algorithm, burst, `},
+		{"non_map_list", below("a"), `1.yaml:3: descriptors[0] is "a", must have fields`},
+		{"non_string_key", "domain: d\n0.25: d", `1.yaml:2: the file has no field "0.25"; it has all_or_none, `},
 		{"replaces_empty", below("key: a\n  rate_limit:\n    unit: day\n    replaces:\n    - name:"),
 			"1.yaml:7: descriptors[0].rate_limit.replaces[0].name is missing or empty, must be the name of a limit"},
 		{"replaces_self", limited("unit: day, name: x, replaces: [{name: x}]"),
@@ -74,9 +74,9 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"unlimited_with_unit", limited("unlimited: true, unit: day"),
 			"1.yaml:2: descriptors[0].rate_limit.unit must be missing where unlimited is true"},
 
-		{"", "a", `1.yaml:1: is "a", must be a mapping` + "\n1.yaml:1: domain is missing or empty"},
-		{"", limited("interval: 0s"), `descriptors[0].rate_limit.interval is "0s", must be a time such as 5m, ` +
-			`in whole ms, from 1ms to 3660 days (87840h0m0s)`},
+		{"", "a", `1.yaml:1: the file is "a", must have fields` + "\n1.yaml:1: domain is missing or empty"},
+		{"", limited("interval: 0s"), `descriptors[0].rate_limit.interval is "0s", must be a time such as ` +
+			`30s, 1m or 24h, from 1ms to 87840h0m0s in whole ms`},
 		{"", limited("interval: 5m, unit: day"), "interval and unit are both set, must be one of them"},
 		{"", limited("unit: day, algorithm: leaky"), `algorithm is "leaky", must be one of rratelimiter, fixed_`},
 		{"", limited("unit: day, burst: 5"), "burst is set, must be with the algorithm gcra or token_bucket"},
@@ -90,13 +90,13 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"", limited("unit: day, requests_per_unit: .nan"), `is ".nan", must be a whole number`},
 		{"", limited("unit: day, requests_per_unit: 0.9999999999999999999"), "must be a whole number"},
 		{"", limited("unit: day, requests_per_unit: 1e-400"), "must be a whole number"},
-		{"", limited("interval: 1.5ms"), `interval is "1.5ms", must be a time such as 5m, in whole ms`},
+		{"", limited("interval: 1.5ms"), `interval is "1.5ms", must be a time such as 30s`},
 		{"", single("rate_limit: {unit: day}, metadata: {a: [9007199254740993]}"),
 			"metadata has the number 9007199254740993, must be within 2^53"},
 		{"", single("rate_limit: {unit: day}, metadata: {a: .inf}"), "metadata is unusable"},
-		{"", limited("unit: day, unit: day"), "rate_limit.unit is there twice, first in line 2"},
+		{"", limited("unit: day, unit: day"), "rate_limit.unit appears twice, first in line 2"},
 		{"", limited("unit: day, unlimited: perhaps"), `unlimited is "perhaps", must be true or false`},
-		{"", limited("unit: day, shadow_mode: true"), "rate_limit.shadow_mode is unknown here"},
+		{"", limited("unit: day, shadow_mode: true"), `rate_limit has no field "shadow_mode"`},
 		{"", "all_or_none: true\ndomain: d\ndescriptors: [{key: a, fallback: deny}]",
 			"fallback is deny, must be that of the file in a domain with all_or_none: local"},
 		{"", "all_or_none: true\n" + limited("unit: day, algorithm: gcra"),
@@ -110,7 +110,7 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"", limited("unit: day, requests_per_unit: -1"),
 			`is "-1", must be a whole number from 0 to 4294967295`},
 		{"", single("rate_limit: {unit: day}, metadata: [1]"), "metadata is unusable: yaml: unmarshal errors:\n"},
-		{"", limited("unit: day, replaces: [a]"), `replaces[0] is "a", must be a mapping`},
+		{"", limited("unit: day, replaces: [a]"), `replaces[0] is "a", must have fields`},
 	} {
 		_, err := parse(strings.Contains(c.file, "and"), strings.Split(c.texts, "===")...)
 		if m := new(Mistake); err != nil && (!errors.As(err, &m) || !errors.Is(err, limit.ErrInvalidArgument)) {
@@ -130,7 +130,8 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 // All mistakes of all files are reported at once.
 func TestAllMistakesAreReported(t *testing.T) {
 	_, err := parse(false, "domain: d\nx: 1\ny: 2", "domain: d\ndescriptors: [{}]")
-	want := "1.yaml:2: x is unknown here\n1.yaml:3: y is unknown here\n" +
+	const has = "; it has all_or_none, descriptors, domain and fallback\n"
+	want := `1.yaml:2: the file has no field "x"` + has + `1.yaml:3: the file has no field "y"` + has +
 		"2.yaml:1: domain is \"d\", which 1.yaml has already\n" +
 		"2.yaml:2: descriptors[0].key is missing or empty, must have a name"
 	if err == nil || err.Error() != want {
@@ -167,7 +168,7 @@ func TestLargeFilesAndBombs(t *testing.T) {
 	} {
 		_, err := parse(false, text)
 		got := fmt.Sprint(err)
-		if !strings.Contains(got, want) || strings.Count(got, "\n") > mostMistakes {
+		if !strings.Contains(got, want) || strings.Count(got, "\n") > 100 {
 			t.Errorf("%.300s, want %s", got, want)
 		}
 	}

@@ -146,7 +146,7 @@ ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 9
 	}
 }
 
-// Values that visitors choose cannot fill the memory with metrics, and a value of a megabyte takes no megabyte.
+// Values that visitors choose cannot fill the memory with metrics, and one of a megabyte takes no megabyte.
 // Domains and keys with dots have metrics of their own, though their paths are the same.
 func TestMetricsAreBounded(t *testing.T) {
 	s := inMemory(t, Options{}, single("detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 1}"))

@@ -113,7 +113,7 @@ var decisions = []struct {
 	{"values of other patterns have counters of their own", Options{}, withPatterns, []string{
 		"wild=foo1", "OK: OK 19", "wild=foo2", "OK: OK 19",
 	}},
-	{"all_or_none: a request that one limit refuses takes nothing from the others", Options{}, together, []string{
+	{"all_or_none: a request that one limit refuses takes nothing of others", Options{}, together, []string{
 		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OVER: OVER 0, OK 1", "two=a", "OK: OK 0",
 		"two=b; two=b", "OK: OK 0, OK 0", // the same limiter twice
 		"one=c; one=c; two=c", "OVER: OVER 1, OVER 1, OK 2", // more than the limit ever has
