@@ -184,11 +184,12 @@ func TestScrapesHaveABound(t *testing.T) {
 		"[{key: user, detailed_metric: true, rate_limit: {unlimited: true}}]")
 	p := start(t, "--config", file)
 	conn := dial(t, p.grpc)
+	long := strings.Repeat("x", 230)
 	var filling sync.WaitGroup
 	for i := range 8 {
 		filling.Go(func() {
 			for j := range 700 { // more than fits into the buffers of a connection
-				_, _ = ask(t.Context(), conn, fmt.Sprint("user=", i, j, strings.Repeat("x", 230)))
+				_, _ = ask(t.Context(), conn, fmt.Sprintf("user=%d-%d-%s", i, j, long))
 			}
 		})
 	}

@@ -42,8 +42,8 @@ func TestTheFilesOfTheGuideAreValid(t *testing.T) {
 	}
 }
 
-// Of the names that a text has, by a pattern, another one has each, as its form.
-func TestNamesAreThose(t *testing.T) {
+// Each name that a pattern finds in one text is in another one, in its form there.
+func TestGuideChartAndSettingsNameTheSame(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, pattern string
 		least         int

@@ -125,8 +125,9 @@ func (r *Reader) List(key string, n *yaml.Node) (entries []*yaml.Node) {
 		r.Wrong(n.Line, key, "is %s, must be a list", Described(n))
 		return nil
 	}
-	for _, entry := range n.Content {
-		entries = append(entries, r.resolve(entry))
+	entries = make([]*yaml.Node, len(n.Content))
+	for i, entry := range n.Content {
+		entries[i] = r.resolve(entry)
 	}
 	return entries
 }

@@ -1,5 +1,5 @@
-// Package yamlfile reads files of configuration as nodes of YAML, and finds the line of an error, which
-// package yaml often does not know.
+// Package yamlfile reads files of configuration as nodes of YAML: it collects mistakes with their line, finds
+// the line of an error, which package yaml often does not know, and watches for changes.
 package yamlfile
 
 import (

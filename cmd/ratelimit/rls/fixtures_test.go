@@ -31,13 +31,11 @@ descriptors:
 - {key: key2, value: value2, rate_limit: {unit: minute, requests_per_unit: 30}}
 - {key: key2, value: value3}
 - {key: key3, rate_limit: {unit: hour, requests_per_unit: 1}}
-- {key: key4, rate_limit: {name: key4_rate_limit, unit: day, requests_per_unit: 1}}
 - key: key5
   value: value5
   rate_limit: {unit: day, requests_per_unit: 15}
   descriptors:
   - {key: subkey5, value: subvalue5, rate_limit: {unit: day, requests_per_unit: 25}}
-- {key: key6, rate_limit: {unlimited: true}}
 - {key: key7, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 70}}
 `
 
