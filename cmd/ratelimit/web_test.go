@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -101,22 +102,17 @@ func TestPingsDoNotEndAConnection(t *testing.T) {
 	p := start(t)
 	conn := redistest.Must(net.Dial("tcp", p.grpc))(t)
 	defer conn.Close()
-	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // the frame of HTTP/2, empty
-	const ping, pings = "\x00\x00\x08\x06\x00\x00\x00\x00\x00ABCDEFGH", 10
-	redistest.Must(io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings))(t)
-	frame := make([]byte, 1<<14)
-	for i := range pings {
-		redistest.Must(io.WriteString(conn, ping))(t)
-		for frame[3] = 0; frame[3] != 6; { // a frame of a ping
-			if _, err := io.ReadFull(conn, frame[:9]); err != nil {
-				t.Fatalf("ping %d: %v", i+1, err)
-			}
-			if frame[3] == 7 {
+	framer := http2.NewFramer(conn, conn)
+	redistest.Must(io.WriteString(conn, http2.ClientPreface))(t)
+	redistest.NoError(t, framer.WriteSettings())
+	for i := range 10 {
+		redistest.NoError(t, framer.WritePing(false, [8]byte{}))
+		for replied := false; !replied; {
+			switch frame := redistest.Must(framer.ReadFrame())(t).(type) {
+			case *http2.PingFrame:
+				replied = frame.IsAck()
+			case *http2.GoAwayFrame:
 				t.Fatalf("the connection ends after %d pings", i+1)
-			}
-			length := int(frame[1])<<8 + int(frame[2])
-			if _, err := io.ReadFull(conn, frame[9:9+length]); err != nil {
-				t.Fatalf("ping %d: %v", i+1, err)
 			}
 		}
 	}

@@ -24,27 +24,27 @@ func (r *release) writeLicenses() error {
 	if err != nil {
 		return err
 	}
-	texts := map[program]map[string]string{} // by the path of a module
+	all := map[program]map[string]string{} // the texts by the path of a module
 	for c, p := range r.builds {
 		info, err := buildinfo.ReadFile(r.binary(c, p))
 		if err != nil {
 			return err
 		}
-		if texts[c] == nil {
-			texts[c] = map[string]string{}
+		if all[c] == nil {
+			all[c] = map[string]string{}
 		}
 		for _, part := range parts(info) {
-			if texts[c][part.Path], err = r.licenseOf(part); err != nil {
+			if all[c][part.Path], err = r.licenseOf(part); err != nil {
 				return err
 			}
 		}
 	}
-	for c, texts := range texts {
-		all := string(license)
+	for c, texts := range all {
+		file := string(license)
 		for _, path := range slices.Sorted(maps.Keys(texts)) {
-			all += fmt.Sprintf("\n%s\n%s\n\n%s", strings.Repeat("=", 80), path, texts[path])
+			file += fmt.Sprintf("\n%s\n%s\n\n%s", strings.Repeat("=", 80), path, texts[path])
 		}
-		if err := os.WriteFile(r.licenses(c), []byte(all), 0o644); err != nil {
+		if err := os.WriteFile(r.licenses(c), []byte(file), 0o644); err != nil {
 			return err
 		}
 	}
