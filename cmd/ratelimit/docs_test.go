@@ -50,7 +50,9 @@ func TestGuideChartAndSettingsNameTheSame(t *testing.T) {
 		in, form      string
 	}{
 		"the guide has the variables that are read": {"settings.go", `env:"([A-Z_]+)"`, 40, guide, "`NAME"},
-		"the guide has the flags":                   {"settings.go", `Var\(&s\.\w+, "(\w+)"`, 9, guide, "`--NAME`"},
+		"the guide has the flags": {
+			"settings.go", `Var\(&s\.\w+, "(\w+)"`, 9, guide, "`--NAME`",
+		},
 		"the service reads the variables of the chart": {
 			"chart/templates/deployment.yaml", `- \{name: ([A-Z_]+),`, 1, "settings.go", `"NAME"`,
 		},

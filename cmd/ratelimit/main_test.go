@@ -63,7 +63,8 @@ const example = "../../examples/envoy/ratelimit.yaml"
 func start(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{out: new(strings.Builder)}
-	env := append(os.Environ(), asService+"=1", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1")
+	env := append(os.Environ(), asService+"=1",
+		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1")
 	// A busy machine must not make the fallback decide, unless args have another budget.
 	flags := []string{"--budget", "1s", "--config", example, "--redis", "embedded"}
 	for _, arg := range args {

@@ -105,18 +105,23 @@ func (r *Reader) Mapping(key string, n *yaml.Node, fields Fields) (lines map[str
 			read(where, value)
 		}
 	}
-	for _, m := range merged { // its fields follow those of the mapping itself
-		others := maps.Clone(fields)
-		for name := range lines {
-			others[name] = func(string, *yaml.Node) {}
-		}
-		for name, line := range r.Mapping(key, m, others) {
-			if lines[name] == 0 {
-				lines[name] = line
-			}
-		}
+	for _, m := range merged {
+		r.merge(key, m, fields, lines)
 	}
 	return lines
+}
+
+// merge reads a merged mapping, whose fields follow those of the mapping itself, and adds the lines of others.
+func (r *Reader) merge(key string, n *yaml.Node, fields Fields, lines map[string]int) {
+	others := maps.Clone(fields)
+	for name := range lines {
+		others[name] = func(string, *yaml.Node) {}
+	}
+	for name, line := range r.Mapping(key, n, others) {
+		if lines[name] == 0 {
+			lines[name] = line
+		}
+	}
 }
 
 // List returns the entries of a list.

@@ -49,7 +49,7 @@ func TestEachAlgorithmHasTheNumbersOfTheFile(t *testing.T) {
 				continue
 			}
 			r = of(settled)
-			for _, used := range []int64{0, 1, test.most - 1} { // less than a call reserves, as much, and more
+			for _, used := range []int64{0, 1, test.most - 1} { // less than is reserved, as much, more
 				g = allow(t, r, get("/"), 1)
 				redistest.NoError(t, g.Reservation().Settle(t.Context(), used))
 			}

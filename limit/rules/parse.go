@@ -280,7 +280,8 @@ func (p *parser) by(what string, n *yaml.Node) (all []source) {
 		if header, is := strings.CutPrefix(text, "header "); is && headerForm.MatchString(header) {
 			s = source{"header", http.CanonicalHeaderKey(header)}
 		} else if text != "user" && text != "address" && text != "route" {
-			p.wrong(entry.Line, "%s is %s, must be user, address, route or header NAME", what, yamlfile.Quoted(entry))
+			const format = "%s is %s, must be user, address, route or header NAME"
+			p.wrong(entry.Line, format, what, yamlfile.Quoted(entry))
 		}
 		if ok && slices.Contains(all, s) {
 			p.wrong(entry.Line, "%s appears twice", s)

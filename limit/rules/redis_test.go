@@ -59,6 +59,11 @@ rules:
 func TestLimitsOnRedis(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
 	one, other := s.rules(t, onRedisRules), s.rules(t, onRedisRules)
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("gone"))
+	if _, err := one.Allow(ended, get("/"), 1); !errors.Is(err, context.Canceled) || len(s.keys(t)) > 0 {
+		t.Errorf("%v and %q, want Canceled and nothing", err, s.keys(t))
+	}
 	search := rules.Call{Path: "/search", User: known("{alice}")}
 	if g := allow(t, one, search, 3); !g.Allowed || policies(g) != "all search/minute search/hour" ||
 		g.Policy != "search/minute" || g.Remaining != 2 {
@@ -124,15 +129,5 @@ func TestRulesOnACluster(t *testing.T) {
 		if g := allow(t, r, search, 4); !g.Allowed || g.Each[1].Remaining != 1 || g.Each[2].Remaining != 4 {
 			t.Errorf("%s: %+v", user, g)
 		}
-	}
-}
-
-func TestAnEndedContextDoesNotAskRedis(t *testing.T) {
-	s := newStore(t, redistest.Start(t).Client(t))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("gone"))
-	_, err := s.rules(t, onRedisRules).Allow(ctx, get("/"), 1)
-	if !errors.Is(err, context.Canceled) || len(s.keys(t)) > 0 {
-		t.Errorf("%v and %q, want Canceled and nothing", err, s.keys(t))
 	}
 }

@@ -135,8 +135,8 @@ func TestWatch(t *testing.T) {
 			{"no file", func() error { return os.Remove(name) }, 5, "no such file", 4},
 			{"a pipe: to open it waits for a writer", exec.Command("mkfifo", "-m", "600", name).Run, 5,
 				"invalid argument: " + name + " is prw-------, must be a file", 3},
-			{"the file that is applied", func() error { return errors.Join(os.Remove(name), write("7")()) }, 5,
-				"", 2},
+			{"the file that is applied",
+				func() error { return errors.Join(os.Remove(name), write("7")()) }, 5, "", 2},
 			{"another link", func() error { return errors.Join(another("9"), write("9")()) }, 2, "<nil>", 8},
 		} {
 			redistest.NoError(t, step.do())

@@ -277,8 +277,8 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	first := must(processors.IndexManifest())(t).Manifests[0]
 	image := must(processors.Image(first.Digest))(t)
 	config := must(image.ConfigFile())(t).Config
-	if first.Platform.OS != "linux" || first.Platform.Architecture != "amd64" || config.User != unprivileged ||
-		!slices.Equal(config.Entrypoint, []string{"/" + c.path}) {
+	if first.Platform.OS != "linux" || first.Platform.Architecture != "amd64" ||
+		config.User != unprivileged || !slices.Equal(config.Entrypoint, []string{"/" + c.path}) {
 		t.Fatalf("%+v, %+v", first, config)
 	}
 	dir := t.TempDir()

@@ -53,7 +53,8 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"duplicate_domain", key("1") + "===domain: d\ndescriptors:",
 			`2.yaml:1: domain is "d", which 1.yaml has already`},
 		{"empty_domain", "descriptors:", "1.yaml:1: domain is missing or empty, must have a name"},
-		{"empty_key", below("value: b"), "1.yaml:3: descriptors[0].key is missing or empty, must have a name"},
+		{"empty_key", below("value: b"),
+			"1.yaml:3: descriptors[0].key is missing or empty, must have a name"},
 		{"merge_domain_key1 and 2", key("1") + "===" + key("2"), ""},
 		{"merge_domain_key1 and 1", key("1") + "===" + key("1"),
 			"2.yaml:3: descriptors[0] is d.key1_v, which is there already"},
@@ -64,9 +65,9 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"misspelled_key2", below("key: a\n  rate_limit:\n    unit: day\n    requestsperunit: 5"),
 			`1.yaml:6: descriptors[0].rate_limit has no field "requestsperunit"; it has algorithm, burst, `},
 		{"non_map_list", below("a"), `1.yaml:3: descriptors[0] is "a", must have fields`},
-		{"non_string_key", "domain: d\n0.25: d", `1.yaml:2: the file has no field "0.25"; it has all_or_none, `},
+		{"non_string_key", "domain: d\n0.25: d", `1.yaml:2: the file has no field "0.25"; it has all_or`},
 		{"replaces_empty", below("key: a\n  rate_limit:\n    unit: day\n    replaces:\n    - name:"),
-			"1.yaml:7: descriptors[0].rate_limit.replaces[0].name is missing or empty, must be the name of a limit"},
+			"1.yaml:7: descriptors[0].rate_limit.replaces[0].name is missing or empty, must be the name "},
 		{"replaces_self", limited("unit: day, name: x, replaces: [{name: x}]"),
 			`1.yaml:2: descriptors[0].rate_limit.replaces has "x", the name of the limit itself`},
 		{"share_threshold on foo", below("{key: a, value: foo, share_threshold: true}"),
@@ -78,7 +79,7 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"", limited("interval: 0s"), `descriptors[0].rate_limit.interval is "0s", must be a time such as ` +
 			`30s, 1m or 24h, from 1ms to 87840h0m0s in whole ms`},
 		{"", limited("interval: 5m, unit: day"), "interval and unit are both set, must be one of them"},
-		{"", limited("unit: day, algorithm: leaky"), `algorithm is "leaky", must be one of rratelimiter, fixed_`},
+		{"", limited("unit: day, algorithm: leaky"), `algorithm is "leaky", must be one of rratelimiter, `},
 		{"", limited("unit: day, burst: 5"), "burst is set, must be with the algorithm gcra or token_bucket"},
 		{"", limited("unit: day, algorithm: concurrency, charge: true"),
 			"charge is true, must be false with concurrency"},
@@ -102,23 +103,24 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"", "all_or_none: true\n" + limited("unit: day, algorithm: gcra"),
 			"algorithm is gcra, must be rratelimiter in a domain with all_or_none"},
 		{"", single("name: orders"), `descriptors[0].name is "orders", must be with a rate_limit`},
-		{"", "domain: d\ndescriptors: [{key: a*}]", `key is "a*", must be without *: only values have patterns`},
+		{"", "domain: d\ndescriptors: [{key: a*}]", `key is "a*", must be without *: only values have `},
 		{"", "domain: d\nfallback: [local]", "fallback is a list, must be one of local, allow, deny, error"},
 		{"", single("value: b") + "\n---\ndomain: e", "1.yaml:3: a second document begins, must be one"},
 		{"", "domain: d\ndescriptors: &x [{key: a, descriptors: *x}]",
 			"descriptors is a level too deep, must be at most 50 levels"},
 		{"", limited("unit: day, requests_per_unit: -1"),
 			`is "-1", must be a whole number from 0 to 4294967295`},
-		{"", single("rate_limit: {unit: day}, metadata: [1]"), "metadata is unusable: yaml: unmarshal errors:\n"},
+		{"", single("rate_limit: {unit: day}, metadata: [1]"),
+			"metadata is unusable: yaml: unmarshal errors:\n"},
 		{"", limited("unit: day, replaces: [a]"), `replaces[0] is "a", must have fields`},
 	} {
 		_, err := parse(strings.Contains(c.file, "and"), strings.Split(c.texts, "===")...)
-		if m := new(Mistake); err != nil && (!errors.As(err, &m) || !errors.Is(err, limit.ErrInvalidArgument)) {
-			t.Errorf("%v is no Mistake", err)
-		}
 		got := ""
 		if err != nil {
 			got = err.Error()
+			if m := new(Mistake); !errors.As(err, &m) || !errors.Is(err, limit.ErrInvalidArgument) {
+				t.Errorf("%v is no Mistake", err)
+			}
 		}
 		if (c.want == "") != (err == nil) || !strings.Contains(got, c.want) ||
 			strings.Count(got, "\n") > strings.Count(c.want, "\n") {

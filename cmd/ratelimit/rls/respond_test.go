@@ -149,7 +149,8 @@ ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 9
 // Values that visitors choose cannot fill the memory with metrics, and one of a megabyte takes no megabyte.
 // Domains and keys with dots have metrics of their own, though their paths are the same.
 func TestMetricsAreBounded(t *testing.T) {
-	s := inMemory(t, Options{}, single("detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 1}"))
+	s := inMemory(t, Options{},
+		single("detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 1}"))
 	m, long := s.meters, strings.Repeat("ä", 1<<19)
 	asks(t, s, "a="+long, "OK: OK 0", "a="+long+"x", "OK: OK 0", "a=b", "OK: OK 0")
 	var out strings.Builder
