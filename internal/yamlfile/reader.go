@@ -111,7 +111,7 @@ func (r *Reader) Mapping(key string, n *yaml.Node, fields Fields) (lines map[str
 	return lines
 }
 
-// merge reads a merged mapping, whose fields follow those of the mapping itself, and adds the lines of others.
+// merge reads a merged mapping, whose fields follow those of the mapping itself, and adds their lines.
 func (r *Reader) merge(key string, n *yaml.Node, fields Fields, lines map[string]int) {
 	others := maps.Clone(fields)
 	for name := range lines {

@@ -51,7 +51,8 @@ var kinds = []kind{
 	},
 	{
 		"of a debt, given back", "", "a=x*3; a=x*2; a=x*-1; a=x*0; a=x*-2",
-		"OK 0; OVER 0; OK 0; OVER 0; OK 1", "OK 0; OVER 0; OK 1; OK 1; OK 3", "OK 0; OVER 0; OK 0; OK 0; OK 0",
+		"OK 0; OVER 0; OK 0; OVER 0; OK 1",
+		"OK 0; OVER 0; OK 1; OK 1; OK 3", "OK 0; OVER 0; OK 0; OK 0; OK 0",
 	},
 }
 
