@@ -2,8 +2,6 @@ package bounds_test
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -263,48 +261,6 @@ func TestPermitsStuckAheadComeBackWithinAnInterval(t *testing.T) {
 			}
 			for range 10 { // as many calls as the records need
 				b.Want(ErrOf(l.TryAcquire(b.Context(), 1, 0)))
-			}
-		}
-	})
-}
-
-// Permits lie behind more than 5,000 records. A waiter in line gets the time to look
-// again, and Allow the time when they will be there.
-func TestADeepWaitIsKnownInAndOutOfLine(t *testing.T) {
-	n := NewProxied(t, 8_000, time.Second)
-	n.Fill(n.Now-900, 8, 8_000, 1) // 8 a ms, the last ones a little ahead
-	n.SetKey(n.ValueKey(), 0)
-	n.Refused(5_001, 1_099*time.Millisecond)
-	n.Refused(5_000, 724*time.Millisecond)
-	start := time.Now()
-	ctx := TimeLimit(t, 50*time.Millisecond)
-	if err := n.Acquire(ctx, 5_001); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("%v after %v, want DeadlineExceeded", err, time.Since(start))
-	}
-}
-
-// More than one record of 8 bytes is never taken for one of 16.
-func TestShortRecordsAreNotTakenForLongOnes(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for _, f := range Formats {
-			for _, opts := range [][]rratelimiter.Option{nil, {rratelimiter.WithResolution(time.Second)}} {
-				for _, n := range []int64{1<<32 - 1, 1 << 32, 1<<32 + 7, 1<<33 - 2, 1<<33 - 1, 3 << 32} {
-					l := b.NewLimiter(Overall, 1<<40, time.Minute).InFormat(f.Since, opts...)
-					l.Takes(n)
-					l.Keeps(1<<40, l.ValueKey(), l.PermitsKey())
-					out := int64(0)
-					for _, m := range l.Members() {
-						if len(m) != f.Size {
-							b.Errorf("%v: % x", f, m)
-						}
-						out += int64(binary.LittleEndian.Uint32([]byte(m[len(m)-4:])))
-					}
-					if out != n {
-						b.Errorf("%v: %d of %d permits in records", f, out, n)
-					}
-					l.Gives(n)
-					l.Has(1 << 40)
-				}
 			}
 		}
 	})

@@ -41,27 +41,6 @@ func TestOnceLostIsUnknownToTheEnd(t *testing.T) {
 	n.UntilOut(0)
 }
 
-// A request is not charged again when a release by another Client has shrunk its
-// record.
-func TestAShrunkRecordIsNotChargedAgain(t *testing.T) {
-	for _, rate := range []int64{20, 40} {
-		n := NewProxied(t, rate, time.Hour, func(o *redis.Options) {
-			o.MinRetryBackoff, o.MaxRetryBackoff = 300*time.Millisecond, 300*time.Millisecond
-		})
-		other := n.Other()
-		other.Takes(10)
-		n.Now++
-		n.Proxy.SwallowReply(1)
-		done := make(chan error, 1)
-		go func() { done <- n.AsksFor(10)() }()
-		Until(t, func() bool { return n.Proxy.Swallowed() == 1 })
-		n.Other().Gives(11) // out of the oldest records
-		n.Want(<-done)
-		n.HasRecords(9)
-		n.Keeps(rate, n.ValueKey(), n.PermitsKey())
-	}
-}
-
 // A request whose result would change is not sent again. The error says that the outcome is unknown.
 func TestARequestWhoseResultWouldChangeIsNotSentAgain(t *testing.T) {
 	for method, ask := range map[string]func(l *Limiter) error{

@@ -16,20 +16,6 @@ import (
 // The specs here are of permits that were taken for callers that never knew.
 // They come back, all of them and no others, whatever else happens to the limiter.
 
-// A call handles 2,000 records. Several calls take back the permits in more records.
-func TestAllOfManyRecordsIsTakenBack(t *testing.T) {
-	const many = 5000
-	n := NewProxied(t, 6*many, time.Hour, SendsOnce)
-	n.Takes(1)
-	n.Gives(1)
-	n.JavaTakes(many, 1, n.Now)
-	n.Now++
-	n.Loses(many)
-	n.Want(n.Other().Release(t.Context(), many)) // Java's, but the newest records go first
-	n.UntilOut(0)
-	n.Keeps(6*many, n.ValueKey(), n.PermitsKey())
-}
-
 // Hundreds of limiters have lost a reply, and their next requests have settled that. A
 // limiter that is no longer used does not wait for them.
 func TestAWithdrawalWaitsForNoneThatIsSettled(t *testing.T) {

@@ -11,30 +11,6 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A late copy of a call that was withdrawn takes nothing.
-func TestALateCopyOfAGroupsCallTakesNothing(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour, SendsOnce)
-	tr := newTrio(n.Bench, 10, 10, 10)
-	n.Want(tr.Acquire(t.Context(), 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	copied := n.Holds(func() error { return tr.Acquire(ctx, 2) })
-	cancel()
-	WantErr(t, <-copied.Told, context.Canceled)
-	n.Proxy.Cut() // it is withdrawn from each limiter, before it has arrived
-	Until(t, func() bool { return n.ScriptsRun() >= copied.Ran+int64(len(tr.each)) })
-	copied.Arrives()
-	n.Now += 1000
-	Until(t, func() bool {
-		for _, l := range tr.each {
-			if r, err := l.Peek(t.Context()); err != nil || r.Limit-r.Remaining > 1 {
-				return false
-			}
-		}
-		return true
-	})
-	tr.left(10, 9, 9)
-}
-
 // Where Redis is away, a Group falls back as its first limiter does, all or none, and what
 // it took is booked.
 func TestAGroupFallsBackAsItsFirstLimiter(t *testing.T) {

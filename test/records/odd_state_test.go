@@ -1,12 +1,8 @@
 package records_test
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
@@ -33,31 +29,6 @@ func TestManyRecordsAreRebuiltOnceAnInterval(t *testing.T) {
 		}
 		l.Keeps(1000, l.ValueKey(), l.PermitsKey())
 	})
-}
-
-// A withdraw goes on until Redis is there again.
-func TestAWithdrawWaitsForRedis(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour)
-	var failed atomic.Int64
-	n.RDB.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-		err := next(ctx, cmd)
-		if err != nil {
-			failed.Add(1)
-		}
-		return err
-	}))
-	ctx := CancelOnError(t.Context(), n.RDB)
-	n.Proxy.SwallowReply(1)
-	n.Proxy.Down()
-	_, err := n.TryAcquire(ctx, 10, 0)
-	WantErr(t, err, context.Canceled)
-	already := failed.Load()
-	Until(t, func() bool { return failed.Load() > already+1 }) // it tries again in the background, in vain
-	if out := n.Out(n.PermitsKey()); out != 10 {
-		t.Fatalf("%d permits are out, and Redis could not be reached", out)
-	}
-	n.Proxy.Up()
-	n.UntilOut(0)
 }
 
 // TTL of an own pair outlives its records, whatever the interval.
@@ -109,27 +80,10 @@ func TestKeepStateCountsWhatCounts(t *testing.T) {
 	})
 }
 
-// A time to live counts from the moment when the rate is set. From then on leftovers
-// are gone.
+// A time to live counts from the moment when the rate is set.
 func TestSettingARateStartsTheTimeToLive(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		ctx := b.Context()
-		keep := rratelimiter.WithKeepAlive(time.Minute)
-		for what, set := range map[string]func(l *Limiter) error{
-			"TrySetRate": func(l *Limiter) error {
-				return Yes(l.TrySetRate(ctx, Overall, 5, time.Second, keep))
-			},
-			"SetRate": func(l *Limiter) error { return l.SetRate(ctx, Overall, 5, time.Second, keep) },
-		} {
-			l := b.NewLimiter(Overall, 0, 0)
-			b.SetKey(l.ValueKey(), 3)
-			l.Record(b.Now, "\x10aaaaaaaaaaaaaaaa\x02\x00\x00\x00")
-			b.Want(set(l))
-			b.Lives(1, Ever, l.Name())
-			if n := b.Look.Exists(ctx, l.ValueKey(), l.PermitsKey()).Val(); n != 0 {
-				b.Errorf("%s: %d leftovers, which Java would believe", what, n)
-			}
-		}
 		l := b.NewLimiter(Overall, 0, 0)
 		b.Want(b.Look.HSet(ctx, l.Name(), "rate", 5).Err())
 		b.Want(b.Look.PExpire(ctx, l.Name(), time.Hour).Err())
@@ -140,28 +94,6 @@ func TestSettingARateStartsTheTimeToLive(t *testing.T) {
 		b.Want(l.SetRate(ctx, PerClient, 6, time.Second, rratelimiter.WithKeepState()))
 		for _, key := range []string{l.ValueKey(), l.PermitsKey()} {
 			b.Lives(1, Ever, key+":"+b.Client.ID())
-		}
-	})
-}
-
-// The timeout bounds each sleep, and not only the first one.
-func TestASecondSleepEndsWithTheTimeout(t *testing.T) {
-	InBubble(t, 1, time.Second, func(l *Limiter) {
-		l.Took(1, 0, 0)
-		start := time.Now()
-		time.AfterFunc(500*time.Millisecond, func() {
-			members, err := l.Mini.ZMembers("{l}:permits")
-			if err == nil {
-				_, err = l.Mini.ZAdd("{l}:permits", float64(start.Add(900*time.Millisecond).UnixMilli()),
-					members[0])
-			}
-			if err != nil {
-				l.Error(err)
-			}
-		})
-		ok, err := l.TryAcquire(l.Context(), 1, 1500*time.Millisecond)
-		if got := time.Since(start); ok || err != nil || got != 1500*time.Millisecond {
-			l.Fatalf("%v, %v after %v; want false after 1.5s", ok, err, got)
 		}
 	})
 }

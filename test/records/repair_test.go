@@ -121,17 +121,6 @@ func TestRepairKeepsWhatLives(t *testing.T) {
 	})
 }
 
-func TestRepairRefusesWhatIsNoLimiter(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 0, 0)
-		WantErr(b, ErrOf(l.Repair(b.Context())), rratelimiter.ErrNotInitialized)
-		l = b.NewLimiter(Overall, 10, time.Minute)
-		b.SetKey(l.PermitsKey(), "x")
-		WantErr(b, ErrOf(l.Repair(b.Context())), rratelimiter.ErrBadState)
-		WantText(b.T, ErrOf(l.Repair(b.Context())), l.PermitsKey())
-	})
-}
-
 // Repair of many records is many calls of up to 2,000, and in the end few are
 // left, while callers take and give: nothing is lost, and no caller gets more than
 // the rate.
@@ -188,7 +177,7 @@ func inUse(n *Limiter) (end func() (taken int64)) {
 				return
 			default:
 			}
-			if err := errors.Join(n.AsksFor(3)(), n.GivesBack(1)()); err != nil {
+			if err := errors.Join(Yes(n.TryAcquire(n.Context(), 3, 0)), n.Release(n.Context(), 1)); err != nil {
 				n.Error(err)
 				return
 			}

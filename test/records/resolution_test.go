@@ -181,21 +181,3 @@ func TestAReleaseTakesTheOldestOfMergedRecords(t *testing.T) {
 		}
 	})
 }
-
-// RateLimiters that are made for one call each ask together as well.
-func TestThrowawayLimitersAskTogether(t *testing.T) {
-	n := NewProxied(t, 30, time.Hour)
-	p := &Batch{Limiter: n}
-	p.Begins()
-	var guests []*Caller
-	for range 20 {
-		p.Limiter = n.By(n.Client)
-		guests = append(guests, p.Joins(1, 0))
-	}
-	before := n.ScriptsRun()
-	p.Open()
-	p.Agree(30, 29, guests)
-	if calls := n.ScriptsRun() - before; calls != 2 {
-		t.Errorf("%d calls, want that of the first one and one for all others", calls)
-	}
-}

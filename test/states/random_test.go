@@ -50,6 +50,7 @@ func (a *again) Release(ctx context.Context, permits int64) (err error) {
 
 // A reserver is a limiter or a Group.
 type reserver interface {
+	Charge(ctx context.Context, permits int64) (rratelimiter.Result, error)
 	TryReserve(ctx context.Context, permits int64) (*rratelimiter.Reservation, rratelimiter.Result, error)
 }
 

@@ -26,19 +26,22 @@ type way struct {
 // ways are all kinds of callers and all formats of records. A row comes out alike in each.
 var ways = []way{
 	{name: "a limiter", calls: alone},
-	{name: "fI", calls: inFormat(FI), without: "many own repair"},
-	{name: "Lc0I", calls: inFormat(LC0I), without: "many repair"},
-	{name: "Bc0I of 8", calls: inFormat(BC0I8), without: "many repair"},
+	{name: "fI", calls: inFormat(FI), without: "many own repair given"},
+	{name: "Lc0I", calls: inFormat(LC0I), without: "many repair given"},
+	{name: "Bc0I of 8", calls: inFormat(BC0I8), without: "many repair given"},
 	{name: "a Group", calls: inGroup, without: "single"},
-	{name: "a rate of its own", calls: withRate, without: "many try update hash! unset delete"},
-	{name: "reservations", calls: reserving, without: "many give bad single"},
-	{name: "slots of 1 ms", calls: inSlotsOf(time.Millisecond), without: "many own records lose hold"},
-	{name: "reservations of fI", calls: reservesFI, without: "many give bad single own repair"},
-	{name: "sent again", calls: sentAgain(errNever, alone), without: "many lose hold exceeds"},
-	{name: "a lost reply", calls: sentAgain(ErrLost, alone), without: "many lose hold exceeds"},
+	{name: "a rate of its own", calls: withRate,
+		without: "many try update hash! unset delete given group twin ttl"},
+	{name: "reservations", calls: reserving, without: "many give bad single reserve"},
+	{name: "slots of 1 ms", calls: inSlotsOf(time.Millisecond), without: "many own records lose hold given"},
+	{name: "reservations of fI", calls: reservesFI, without: "many give bad single own repair given reserve"},
+	{name: "sent again", calls: sentAgain(errNever, alone),
+		without: "many lose hold exceeds given reserve charge"},
+	{name: "a lost reply", calls: sentAgain(ErrLost, alone),
+		without: "many lose hold exceeds given reserve charge"},
 	// After an error a Group takes back what it may have got, later.
 	{name: "a Group's lost reply", calls: sentAgain(ErrLost, inGroup),
-		without: "many lose hold exceeds no unset bad"},
+		without: "many lose hold exceeds no unset bad given reserve charge"},
 }
 
 func alone(l *Limiter) caller { return l.RateLimiter }
@@ -87,6 +90,11 @@ func (r reserves) Allow(ctx context.Context, permits int64) (rratelimiter.Result
 	return result, err
 }
 
+func (r reserves) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+	reservation, err := r.Reserve(ctx, permits, timeout)
+	return reservation != nil, err
+}
+
 //go:embed testdata/states.txt
 var states string
 
@@ -131,7 +139,7 @@ func rowOn(t *testing.T, rdb, look *redis.Client, way way, row string) {
 	b := NewBench(t, rdb, look)
 	b.Now++ // a ms in which a Client without a session does not check the value: parts/unseen.lua
 	l := b.NewLimiter(Overall, 0, 0)
-	p := &play{Limiter: l, way: way, calls: way.calls(l)}
+	p := &play{Limiter: l, way: way, calls: way.calls(l), open: map[string]*rratelimiter.Reservation{}}
 	p.does(row)
 }
 

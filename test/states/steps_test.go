@@ -23,9 +23,10 @@ type play struct {
 	calls   caller
 	typ     rratelimiter.RateType
 	rate    int64
-	unit    int64           // ms that a ms of the row stands for
-	writers byte            // records of Java so far
-	another *play           // of another Client
+	unit    int64 // ms that a ms of the row stands for
+	writers byte  // records of Java so far
+	another *play // of another Client
+	open    map[string]*rratelimiter.Reservation
 	steps   map[string]step // nil: those of Go
 }
 
@@ -61,13 +62,16 @@ var steps = map[string]step{
 		typ, rate, interval, opts := rateOf(args)
 		p.sets(args, func() (bool, error) { return p.UpdateRate(p.Context(), typ, rate, interval, opts...) })
 	},
+	"given": func(p *play, args []string) {
+		_, rate, interval, opts := rateOf(args)
+		p.Limiter, p.rate = p.Wrap(p.WithRate(rate, interval, opts...)), rate
+		p.calls = p.way.calls(p.Limiter)
+	},
 	"own":  func(*play, []string) {},
 	"java": func(*play, []string) {},
 	"delete": func(p *play, _ []string) {
 		p.Want(Yes(p.Delete(p.Context())))
-		if keys := p.Look.Keys(p.Context(), "*"+p.Name()+"*").Val(); len(keys) > 0 {
-			p.Errorf("left: %q", keys)
-		}
+		p.hasKeys(0)
 	},
 
 	"+": func(p *play, args []string) { p.Now += p.ms(args[0]) },
@@ -79,8 +83,7 @@ var steps = map[string]step{
 	},
 	"no": func(p *play, args []string) {
 		atMost, ends := strings.CutPrefix(args[1], "<")
-		wait, err := time.ParseDuration(atMost)
-		p.Want(err)
+		wait := p.span(atMost)
 		if !ends {
 			p.allows(p.whole(args[0]), wait)
 		} else if r, err := p.calls.Allow(p.Context(), p.whole(args[0])); r.Allowed || err != nil ||
@@ -89,9 +92,7 @@ var steps = map[string]step{
 		}
 	},
 	"ends": func(p *play, args []string) {
-		d, err := time.ParseDuration(args[0])
-		p.Want(err)
-		p.Want(Yes(p.Expire(p.Context(), d)))
+		p.Want(Yes(p.Expire(p.Context(), p.span(args[0]))))
 	},
 	"exceeds": func(p *play, args []string) {
 		p.fails(p.whole(args[0]), rratelimiter.ErrPermitsExceedRate)
@@ -110,6 +111,33 @@ var steps = map[string]step{
 	"give": func(p *play, args []string) {
 		for range p.times(args) {
 			p.Want(p.calls.Release(p.Context(), p.whole(args[0])))
+		}
+	},
+	"reserve": func(p *play, args []string) {
+		r, result, err := p.calls.(reserver).TryReserve(p.Context(), p.whole(args[1]))
+		if p.Want(err); r == nil || !result.Allowed {
+			p.Fatalf("%v, %+v", r, result)
+		}
+		p.open[args[0]] = r
+	},
+	"settle": func(p *play, args []string) {
+		r := p.open[args[0]]
+		if len(args) > 2 { // elsewhere
+			var err error
+			r, err = p.NewClient().Reservation(r.ID())
+			p.Want(err)
+		}
+		p.Want(r.Settle(p.Context(), p.whole(args[1])))
+	},
+	"charge": func(p *play, args []string) {
+		r, err := p.calls.(reserver).Charge(p.Context(), p.whole(args[0]))
+		if p.Want(err); !r.Allowed || r.Debt != p.whole(args[2]) {
+			p.Fatalf("%+v, want a debt of %s", r, args[2])
+		}
+	},
+	"owes": func(p *play, args []string) {
+		if r, err := p.Peek(p.Context()); err != nil || r.Debt != p.whole(args[0]) {
+			p.Fatalf("%+v, %v; want a debt of %s", r, err, args[0])
 		}
 	},
 	"repair": func(p *play, args []string) {
@@ -133,6 +161,9 @@ var steps = map[string]step{
 	},
 
 	"hash!": func(p *play, args []string) {
+		if p.replaces(p.Name(), args) {
+			return
+		}
 		if args[1] == "-" {
 			p.Want(p.Look.HDel(p.Context(), p.Name(), args[0]).Err())
 			return
@@ -141,20 +172,14 @@ var steps = map[string]step{
 	},
 	"value!": func(p *play, args []string) {
 		key, _ := p.pair()
-		if args[0] == "-" {
-			p.Want(p.Look.Del(p.Context(), key).Err())
+		if p.replaces(key, args) {
 			return
 		}
 		p.SetKey(key, strings.Trim(args[0], `"`))
 	},
 	"record!": func(p *play, args []string) {
 		_, key := p.pair()
-		if args[0] == "-" {
-			p.Want(p.Look.Del(p.Context(), key).Err())
-			return
-		}
-		if args[0] == "list" {
-			p.Want(errors.Join(p.Look.Del(p.Context(), key).Err(), p.Look.RPush(p.Context(), key, "x").Err()))
+		if p.replaces(key, args) {
 			return
 		}
 		ahead, err := strconv.ParseFloat(append(args, "0")[1], 64)
@@ -194,6 +219,15 @@ var steps = map[string]step{
 			p.Fatalf("records of %v permits, want %v", got, want)
 		}
 	},
+	"ttl": func(p *play, args []string) {
+		least, most := time.Duration(-1), time.Duration(-1)
+		if args[0] != "-" {
+			least, most = p.span(args[0]), p.span(args[1])
+		}
+		value, permits := p.pair()
+		p.Lives(least, most, p.Name(), value, permits)
+	},
+	"keys": func(p *play, args []string) { p.hasKeys(p.whole(args[0])) },
 	"whole": func(p *play, _ []string) {
 		value, permits := p.pair()
 		p.Keeps(p.rate, value, permits)
@@ -209,8 +243,16 @@ func (p *play) does(row string) {
 	}
 	for step := range strings.SplitSeq(row, ";") {
 		words, by := strings.Fields(step), p
-		if words[0] == "other" {
+		switch words[0] {
+		case "other":
 			words, by = words[1:], p.byAnother()
+		case "group":
+			grouped := *p
+			words, by, grouped.calls = words[1:], &grouped, inGroup(p.Limiter)
+		case "twin":
+			twin := *p
+			twin.calls = p.With(rratelimiter.WithID(p.Client.ID())).RateLimiter
+			words, by = words[1:], &twin
 		}
 		do := all[words[0]]
 		if ms, ok := strings.CutPrefix(words[0], "+"); ok {
@@ -230,10 +272,43 @@ func (p *play) does(row string) {
 func (p *play) byAnother() *play {
 	if p.another == nil {
 		l := p.With()
-		p.another = &play{Limiter: l, calls: l.RateLimiter}
+		p.another = &play{Limiter: l, way: way{calls: alone}, calls: l.RateLimiter}
 	}
 	p.another.typ, p.another.rate = p.typ, p.rate
 	return p.another
+}
+
+// replaces deletes a key or makes it a list, where a step says so.
+func (p *play) replaces(key string, args []string) bool {
+	p.Helper()
+	if len(args) > 1 || args[0] != "-" && args[0] != "list" {
+		return false
+	}
+	p.Want(p.Look.Del(p.Context(), key).Err())
+	if args[0] == "list" {
+		p.Want(p.Look.RPush(p.Context(), key, "x").Err())
+	}
+	return true
+}
+
+// hasKeys expects so many keys of the limiter, those of this Client among them.
+func (p *play) hasKeys(want int64) {
+	p.Helper()
+	all := p.Keys()
+	for _, key := range p.Keys()[1:] {
+		all = append(all, key+":"+p.Client.ID())
+	}
+	if n := p.Look.Exists(p.Context(), all...).Val(); n != want {
+		p.Fatalf("%d keys, want %d", n, want)
+	}
+}
+
+// span reads a duration.
+func (p *play) span(word string) time.Duration {
+	p.Helper()
+	d, err := time.ParseDuration(word)
+	p.Want(err)
+	return d
 }
 
 // sets expects a call to set a rate, or to return false and to write nothing if the last word is no.
@@ -267,7 +342,9 @@ func (p *play) leaves(call func()) {
 	p.Helper()
 	before := p.Dump()
 	call()
-	p.Unchanged(before)
+	if after := p.Dump(); after != before {
+		p.Fatalf("written:\n%s\nbefore:\n%s", after, before)
+	}
 }
 
 func (p *play) whole(word string) int64 {
@@ -301,6 +378,8 @@ func rateOf(args []string) (
 		switch word {
 		case "keep":
 			opts = append(opts, rratelimiter.WithKeepState())
+		case "keeprate":
+			opts = append(opts, rratelimiter.WithKeepRate())
 		case "each":
 			typ = PerClient
 		}
