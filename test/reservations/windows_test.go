@@ -33,6 +33,7 @@ type booking struct {
 type desk struct {
 	*Limiter
 	random   *rand.Rand
+	typ      rratelimiter.RateType
 	rate     int64
 	interval int64      // ms
 	clients  []*Limiter // who take and release
@@ -69,7 +70,7 @@ func (d *desk) step() {
 	by, n, fits := d.random.IntN(len(d.clients)), 1+d.random.Int64N(d.rate/2), false
 	switch op := d.random.IntN(20); {
 	case op < 6:
-		ok, err := d.clients[by].TryAcquire(d.Context(), n, 0)
+		ok, err := d.acquires(d.clients[by], n)
 		d.Want(err)
 		if fits = n <= d.left(); ok != fits {
 			d.Errorf("acquire %d: %v", n, ok)
@@ -91,6 +92,8 @@ func (d *desk) step() {
 		d.settles(d.bookings[max(0, len(d.bookings)-1-d.random.IntN(6))])
 	case op == 17:
 		d.releases(by)
+	case op == 18 && d.typ == PerClient:
+		d.changes(by)
 	case op == 18 && d.random.IntN(3) == 0:
 		d.Want(ErrOf(d.clients[by].Charge(d.Context(), n)))
 		d.counts(n, by, true)
@@ -98,6 +101,33 @@ func (d *desk) step() {
 	default:
 		d.Now += d.random.Int64N(d.interval / 2)
 	}
+}
+
+// acquires takes permits, alone or by a Group.
+func (d *desk) acquires(l *Limiter, permits int64) (bool, error) {
+	if d.random.IntN(3) > 0 {
+		return l.TryAcquire(d.Context(), permits, 0)
+	}
+	return l.Client.All(l.RateLimiter, l.Client.RateLimiter(d.Name()+"-wide").WithRate(1<<40, time.Second)).
+		TryAcquire(d.Context(), permits, 0)
+}
+
+// changes changes the rate: as Java does, by a Client of another ID, or by one of this ID.
+func (d *desk) changes(by int) {
+	d.Helper()
+	d.rate = []int64{5, 10, 20}[d.random.IntN(3)]
+	how := d.random.IntN(3)
+	d.notes("rate", d.rate, how)
+	l := d.Limiter
+	switch how {
+	case 0:
+		d.Want(d.Look.HSet(d.Context(), d.Name(), "rate", d.rate).Err())
+		return
+	case 1:
+		l = d.clients[by]
+	}
+	interval := time.Duration(d.interval) * time.Millisecond
+	d.Want(l.SetRate(d.Context(), d.typ, d.rate, interval, rratelimiter.WithKeepState()))
 }
 
 // settles settles a booking, now for the first time or later once more, here or by its ID.
@@ -142,51 +172,67 @@ func (d *desk) releases(by int) {
 	d.notes("release", out)
 }
 
+// newDesk returns a desk of three Clients.
+func newDesk(b *Bench, seed uint64, typ rratelimiter.RateType, opts ...rratelimiter.Option) *desk {
+	b.Helper()
+	d := &desk{Limiter: b.NewLimiter(typ, 20, 100*time.Millisecond), typ: typ, rate: 20, interval: 100,
+		random: rand.New(rand.NewPCG(seed, 1))}
+	for range 3 {
+		bench := *b
+		bench.Client = b.NewClient(opts...)
+		d.clients = append(d.clients, bench.Wrap(bench.Client.RateLimiter(d.Name())))
+	}
+	d.clients[0].Takes(1)
+	d.counts(1, 0, false)
+	return d
+}
+
+// agrees expects what must be left.
+func (d *desk) agrees() {
+	d.Helper()
+	if d.typ == Overall {
+		d.Keeps(d.rate, d.ValueKey(), d.PermitsKey())
+	}
+	if n, err := d.clients[0].AvailablePermits(d.Context()); n != max(0, d.left()) || err != nil {
+		d.Errorf("%d, %v are left, want %d", n, err, d.left())
+	}
+}
+
 // By what was settled, no interval has more than the rate, except by what was charged: reservations count
 // from the time of their grant on with what was used of them. After each step exactly these permits are
-// out, and value + records = rate.
+// out, and value + records = rate. Clients with one ID share the keys of a PER_CLIENT limit, also while the
+// rate changes behind the back of each.
 func TestNoIntervalExceedsTheRateByWhatWasSettled(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		charges := int64(0)
-		for range redistest.Rounds(t, 12) {
-			seed := rand.Uint64()
-			d := &desk{Limiter: b.NewLimiter(Overall, 20, 100*time.Millisecond), rate: 20, interval: 100,
-				random: rand.New(rand.NewPCG(seed, 1))}
-			for range 3 {
-				d.clients = append(d.clients, d.With())
-			}
-			for _, l := range d.clients { // each has a Client of its own for reservations by ID
-				bench := *l.Bench
-				bench.Client = d.NewClient()
-				l.Bench = &bench
-			}
-			d.Takes(1)
-			d.counts(1, -1, false)
-			for i := 0; i < 200 && !b.Failed(); i++ {
-				d.step()
-				d.Keeps(d.rate, d.ValueKey(), d.PermitsKey())
-				if n, err := d.AvailablePermits(b.Context()); n != max(0, d.left()) || err != nil {
-					b.Errorf("%d, %v are left, want %d", n, err, d.left())
+	for _, desks := range []struct {
+		typ    rratelimiter.RateType
+		rounds int
+		opt    rratelimiter.Option
+	}{
+		{Overall, 8, rratelimiter.WithRedisson(BC0I16)}, {Overall, 2, rratelimiter.WithRedisson(BC0I8)},
+		{Overall, 2, rratelimiter.WithRedisson(LC0I)}, {PerClient, 12, rratelimiter.WithID("pod")},
+	} {
+		OnBoth(t, func(b *Bench) {
+			for range redistest.Rounds(t, desks.rounds) {
+				seed := rand.Uint64()
+				d := newDesk(b, seed, desks.typ, desks.opt)
+				for i := 0; i < 200 && !b.Failed(); i++ {
+					d.step()
+					d.agrees()
+				}
+				var log grants.Log
+				for _, s := range d.spells {
+					if at := time.UnixMilli(s.at); !s.charged && s.permits > 0 {
+						log.Add(grants.Entry{Start: at, End: at, Permits: s.permits})
+					}
+				}
+				limit := grants.Limit{Rate: 20, Interval: 100 * time.Millisecond} // the highest rate
+				if w := limit.Worst(&log, 0); w.Permits() > 20 {
+					b.Errorf("%v", w)
+				}
+				if b.Failed() {
+					b.Fatalf("seed %d: %s", seed, d.did)
 				}
 			}
-			var log grants.Log
-			for _, s := range d.spells {
-				if at := time.UnixMilli(s.at); s.charged {
-					charges += s.permits
-				} else if s.permits > 0 {
-					log.Add(grants.Entry{Start: at, End: at, Permits: s.permits})
-				}
-			}
-			limit := grants.Limit{Rate: d.rate, Interval: 100 * time.Millisecond}
-			if w := limit.Worst(&log, 0); w.Permits() > d.rate {
-				b.Errorf("%v", w)
-			}
-			if b.Failed() {
-				b.Fatalf("seed %d: %s", seed, d.did)
-			}
-		}
-		if charges == 0 {
-			b.Error("nothing was charged")
-		}
-	})
+		})
+	}
 }
