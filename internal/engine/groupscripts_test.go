@@ -58,17 +58,12 @@ func TestAGroupsCallReadsFewRecords(t *testing.T) {
 	}
 	rdb.ZAdd(ctx, "{x}a:permits:id", fill...)
 	g := e.Group(l)
-	reads := func() (calls int) {
-		rdb.ConfigResetStat(ctx)
+	reads := func() int64 {
+		before := redistest.Calls(t, rdb, "zrange")
 		if v, err := g.Acquire(ctx, []int64{1}, Want{Permits: 1}); !Granted(v) || err != nil {
 			t.Fatal(v, err)
 		}
-		for stat := range strings.FieldsSeq(rdb.Info(ctx, "commandstats").Val()) {
-			if _, err := fmt.Sscanf(stat, "cmdstat_zrange:calls=%d,", &calls); err == nil {
-				return calls
-			}
-		}
-		return 0
+		return redistest.Calls(t, rdb, "zrange") - before
 	}
 	if first := reads(); first < records/1000 {
 		t.Fatalf("%d reads by the first call; it must sum up all records", first)
@@ -81,34 +76,19 @@ func TestAGroupsCallReadsFewRecords(t *testing.T) {
 	}
 }
 
-// A typeHook compares the keys of each script for one limiter with the type in the
-// arguments.
-type typeHook struct{ wrong atomic.Int64 }
-
-func (*typeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*typeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h *typeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); cmd.Name() == "evalsha" {
-			const value, typ = 4, 6 // after EVALSHA, the hash and the number of keys
-			if strings.HasSuffix(args[value].(string), ":value") != (args[typ] == int(wire.Overall)) {
-				h.wrong.Add(1)
-			}
-		}
-		return next(ctx, cmd)
-	}
-}
-
 // A call of a Group names the keys of the type that it tells the script, also if another call
 // finds out the type at that moment.
 func TestAGroupReadsTheTypeOnce(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	h := &typeHook{}
-	rdb.AddHook(h)
+	var wrong atomic.Int64
+	rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
+		const value, typ = 4, 6 // after EVALSHA, the hash and the number of keys
+		if args := cmds[0].Args(); cmds[0].Name() == "evalsha" &&
+			strings.HasSuffix(args[value].(string), ":value") != (args[typ] == int(wire.Overall)) {
+			wrong.Add(1)
+		}
+		return nil
+	}))
 	e := newEngine(t, rdb)
 	l := e.limiter("l")
 	setRate(t, l, wire.PerClient, 1<<30, time.Hour)
@@ -126,7 +106,7 @@ func TestAGroupReadsTheTypeOnce(t *testing.T) {
 	}
 	cancel()
 	other.Wait()
-	if n := h.wrong.Load(); n > 0 {
+	if n := wrong.Load(); n > 0 {
 		t.Errorf("%d calls named the keys of the other type", n)
 	}
 }

@@ -214,37 +214,6 @@ func TestAllTakesLimitersOfDifferentKinds(t *testing.T) {
 	})
 }
 
-// A PER_CLIENT value that a group has written is right for the rate of then: neither the
-// sessions of groups nor that of single calls vouch for another one.
-func TestAllWritesAValueForTheRateOfThen(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(PerClient, 10, time.Minute)
-		g := b.Client.All(l.RateLimiter)
-		set := func(rate int64) {
-			b.Want(b.Look.HSet(b.Context(), l.Name(), "rate", rate).Err()) // as Java with keepState, roughly
-		}
-		for _, by := range [][2]func(n int64) (bool, error){
-			{func(n int64) (bool, error) { return g.TryAcquire(b.Context(), n, 0) },
-				func(n int64) (bool, error) { return l.TryAcquire(b.Context(), n, 0) }},
-			{func(n int64) (bool, error) { return l.TryAcquire(b.Context(), n, 0) },
-				func(n int64) (bool, error) { return g.TryAcquire(b.Context(), n, 0) }},
-		} {
-			set(10)
-			b.Want(Yes(by[0](1))) // it knows the rate 10
-			b.Want(Yes(by[1](1)))
-			set(20)
-			b.Want(Yes(by[1](1))) // the value is for 20
-			set(10)
-			r, err := l.Peek(b.Context())
-			b.Want(err)
-			ok, err := by[0](r.Limit - int64(len(l.Records(l.PermitsKey()+":"+b.Client.ID()))) + 1)
-			if ok || err != nil {
-				b.Errorf("more than the rate was granted: %v, %v", ok, err)
-			}
-		}
-	})
-}
-
 // The error has the name of the member that is wrong, and nothing is taken from any.
 func TestAllNamesTheOneThatIsWrong(t *testing.T) {
 	OnBoth(t, func(b *Bench) {

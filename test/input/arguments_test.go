@@ -36,7 +36,8 @@ func TestBadArgumentsAreNamedAndWriteNothing(t *testing.T) {
 			_, err := l.TryAcquire(ctx, n, 0)
 			_, err2 := l.TryAcquire(ctx, n, time.Hour)
 			_, err3 := l.Allow(ctx, n)
-			return sameErrors(err, err2, err3, l.Acquire(ctx, n))
+			return sameErrors(err, err2, err3, l.Acquire(ctx, n), ErrOf(l.Charge(ctx, n)),
+				ErrOf(l.Reserve(ctx, n, 0)))
 		}
 	}
 	cases := []struct {
@@ -248,29 +249,20 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	}
 }
 
-func TestEveryMethodRefusesAClosedClient(t *testing.T) {
+func TestEveryMethodRefusesAnEndedContextAndAClosedClient(t *testing.T) {
 	m := redistest.Mini(t)
 	c := rratelimiter.New(redistest.MiniClient(t, m))
-	l := c.RateLimiter("a")
-	NoError(t, errors.Join(c.Close(), c.Close()))
-	for method, err := range CallAll(t.Context(), l) {
-		if !errors.Is(err, rratelimiter.ErrClosed) {
-			t.Errorf("%s: %v, want ErrClosed", method, err)
-		}
-	}
-	if keys := m.Keys(); len(keys) != 0 {
-		t.Errorf("written: %q", keys)
-	}
-}
-
-func TestEveryMethodRefusesAnEndedContext(t *testing.T) {
-	m := redistest.Mini(t)
-	l := rratelimiter.New(redistest.MiniClient(t, m)).RateLimiter("a")
-	ctx, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for method, err := range CallAll(ctx, l) {
+	for method, err := range CallAll(ended, c.RateLimiter("a")) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want context.Canceled", method, err)
+		}
+	}
+	NoError(t, errors.Join(c.Close(), c.Close()))
+	for method, err := range CallAll(t.Context(), c.RateLimiter("a")) {
+		if !errors.Is(err, rratelimiter.ErrClosed) {
+			t.Errorf("%s: %v, want ErrClosed", method, err)
 		}
 	}
 	if keys := m.Keys(); len(keys) != 0 {
@@ -315,82 +307,4 @@ func TestWhereNoRateIsSetCallsSaySo(t *testing.T) {
 			b.Errorf("written: %q", keys)
 		}
 	})
-}
-
-func TestMoreThanTheRateIsRefusedAtOnce(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 5, time.Second)
-		l.Takes(2)
-		before := l.Dump()
-		_, err := l.TryAcquire(b.Context(), 6, time.Hour)
-		WantErr(b, err, rratelimiter.ErrPermitsExceedRate,
-			fmt.Sprintf("permits exceed the rate of %q: permits is 6, must be at most 5", l.Name()))
-		l.Unchanged(before)
-	})
-}
-
-// A key of another kind in the way is named, and nothing is written.
-func TestAKeyOfAnotherKindIsNamed(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		ctx := b.Context()
-		for i, kind := range []string{"hash", "string", "zset"} {
-			l := b.NewLimiter(Overall, 5, time.Second)
-			l.Takes(1)
-			key := l.Keys()[i]
-			b.Want(b.Look.Del(ctx, key).Err())
-			b.Want(b.Look.RPush(ctx, key, "x").Err())
-			_, acquireErr := l.TryAcquire(ctx, 1, 0)
-			_, peekErr := l.Peek(ctx)
-			errs := map[string]error{"acquire": acquireErr, "peek": peekErr, "release": l.Release(ctx, 1)}
-			if kind == "hash" {
-				_, errs["config"] = l.Config(ctx)
-				_, errs["try set"] = l.TrySetRate(ctx, Overall, 5, time.Second)
-				errs["set"] = l.SetRate(ctx, Overall, 5, time.Second)
-				_, errs["expire"] = l.Expire(ctx, time.Hour)
-			}
-			for name, err := range errs {
-				if !errors.Is(err, rratelimiter.ErrBadState) {
-					b.Errorf("%s with a list at %s: %v, want ErrBadState", name, key, err)
-				}
-				WantText(b, err,
-					fmt.Sprintf("unreadable state in Redis for %q: key %s is a list, must be a %s", l.Name(),
-						key, kind))
-			}
-			if n := b.Look.LLen(ctx, key).Val(); n != 1 {
-				b.Errorf("the list at %s was written over", key)
-			}
-		}
-	})
-}
-
-func TestConfigThatCannotBeReadIsAnError(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for _, field := range []struct{ name, value string }{{"rate", "x"}, {"interval", "1e3"},
-			{"type", "2"}, {"keepAliveTime", "-"}} {
-			l := b.NewLimiter(Overall, 5, time.Second)
-			b.Want(b.Look.HSet(b.Context(), l.Name(), field.name, field.value).Err())
-			_, err := l.Config(b.Context())
-			if !errors.Is(err, rratelimiter.ErrBadState) {
-				b.Errorf("%s %s: %v, want ErrBadState", field.name, field.value, err)
-			}
-			WantText(b, err, fmt.Sprintf("for %q: field %s of key %s is %q, must be ", l.Name(), field.name,
-				l.Name(), field.value))
-		}
-	})
-}
-
-// No clock is the server's; a Client that was given none must not fail at its
-// first call.
-func TestNoClockIsTheServers(t *testing.T) {
-	m := redistest.Mini(t)
-	m.ClockTTL(false)
-	m.SetTime(time.UnixMilli(1_700_000_000_123))
-	rdb := redistest.MiniClient(t, m)
-	c := NewClient(t, rdb, rratelimiter.WithClock(time.Now), rratelimiter.WithClock(nil))
-	l := c.RateLimiter("a")
-	NoError(t, errors.Join(l.SetRate(t.Context(), Overall, 5, time.Hour),
-		l.Acquire(t.Context(), 1)))
-	if at := rdb.ZRangeWithScores(t.Context(), "{a}:permits", 0, -1).Val()[0].Score; at != 1_700_000_000_123 {
-		t.Errorf("the record is of %v, want the server's time", at)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -65,72 +64,6 @@ func isOrdinary(b *Bench, l *Limiter, keyed *rratelimiter.Keyed) {
 	}
 	b.Want(No(keyed.TryAcquire(b.Context(), "42", 1, 0)))
 	b.Want(keyed.Acquire(b.Context(), "43", 5))
-}
-
-// Another rate is replaced, and the permits stay taken. With WithKeepRate it stays.
-func TestKeyedReplacesAnotherRate(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		name := redistest.Name(b)
-		old := b.Client.Keyed(name, 10, time.Minute)
-		b.Want(old.Acquire(b.Context(), "k", 7))
-		keeps := b.Client.Keyed(name, 8, 2*time.Minute, rratelimiter.WithKeepRate())
-		if r, err := keeps.Allow(b.Context(), "k", 1); err != nil || r.Limit != 10 || r.Remaining != 2 {
-			b.Fatalf("with WithKeepRate: %+v, %v", r, err)
-		}
-		replaces := b.Client.Keyed(name, 9, 2*time.Minute)
-		r, err := replaces.Allow(b.Context(), "k", 1)
-		if err != nil || !r.Allowed || r.Limit != 9 || r.Interval != 2*time.Minute || r.Remaining != 0 {
-			b.Fatalf("without it: %+v, %v", r, err)
-		}
-		c, err := replaces.RateLimiter("k").Config(b.Context())
-		if err != nil || c.Rate != 9 || c.KeepAlive != 4*time.Minute {
-			b.Errorf("%+v, %v", c, err)
-		}
-	})
-}
-
-// A change to a limiter that stays for ever ends the time to live of all keys.
-func TestKeyedThatStaysEndsTheTimeToLive(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		name := redistest.Name(b)
-		b.Want(b.Client.Keyed(name, 9, time.Minute).Acquire(b.Context(), "k", 9))
-		forEver := b.Client.Keyed(name, 9, 2*time.Minute, rratelimiter.WithKeepAlive(0))
-		if r, err := forEver.Allow(b.Context(), "k", 1); err != nil || r.Allowed {
-			b.Fatalf("%+v, %v; want a refusal", r, err)
-		}
-		b.Lives(-1, -1, name+":{k}", name+":{k}:value", name+":{k}:permits")
-	})
-}
-
-// What is gone is set again: after keep alive, or where only some keys were evicted. Records
-// that are there count.
-func TestKeyedSetsKeysThatAreGone(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute)
-		l := keyed.RateLimiter("k")
-		for _, spec := range []struct {
-			gone []string
-			left int64
-		}{
-			{[]string{"", ":value", ":permits"}, 4},
-			{[]string{""}, 1},
-			{[]string{":value"}, 1},
-			{[]string{"", ":value"}, 1},
-			{[]string{":permits"}, 4},
-		} {
-			b.Want(l.SetRate(b.Context(), Overall, 5, time.Minute))
-			b.Want(l.Acquire(b.Context(), 3))
-			for _, key := range spec.gone {
-				b.Want(b.Look.Del(b.Context(), l.Name()+key).Err())
-			}
-			if r, err := l.Peek(b.Context()); err != nil || r.Remaining != spec.left+1 {
-				b.Errorf("without %q: peek: %+v, %v; want %d left", spec.gone, r, err, spec.left+1)
-			}
-			if r, err := l.Allow(b.Context(), 1); err != nil || !r.Allowed || r.Remaining != spec.left {
-				b.Errorf("without %q: %+v, %v; want %d left", spec.gone, r, err, spec.left)
-			}
-		}
-	})
 }
 
 // A limiter of a Keyed that was PER_CLIENT, by Java, is set anew as OVERALL when it has
@@ -211,27 +144,6 @@ func TestKeyedKeepsAHashTag(t *testing.T) {
 	}
 }
 
-// Callers wait for the permits of their key, also callers that came when no rate was set.
-func TestKeyedWaits(t *testing.T) {
-	Bubble(t, func(c *Limiter) {
-		keyed := c.Client.Keyed("t", 1, time.Second)
-		start := time.Now()
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { NoError(c.T, keyed.Acquire(c.Context(), "a", 1)) })
-		}
-		all.Wait()
-		if took := time.Since(start); took != 2*time.Second {
-			c.Errorf("three callers took %v at a rate of 1 a second", took)
-		}
-		time.Sleep(time.Minute) // it expires
-		if keys := c.Mini.Keys(); len(keys) != 0 {
-			c.Errorf("%q are left", keys)
-		}
-		c.Want(Yes(keyed.TryAcquire(c.Context(), "a", 1, 0)))
-	}, rratelimiter.WithGoOnly())
-}
-
 // A limiter that is used stays: its keys always have seven eighths of the keep alive left
 // after a call, and all keys as much.
 func TestKeyedKeepsWhatIsUsed(t *testing.T) {
@@ -294,35 +206,6 @@ func TestKeyedFallsBack(t *testing.T) {
 		allows := keyed.WithFallback(rratelimiter.FallbackAllow)
 		if r, err := allows.Allow(c.Context(), "new", 1); err != nil || !r.Allowed || !r.Degraded {
 			c.Errorf("FallbackAllow: %+v, %v", r, err)
-		}
-	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
-}
-
-// What a Keyed granted without Redis to a key that had no limiter there is booked when
-// Redis is back: the limiter is made then, and no caller gets the permits again.
-func TestKeyedIsBooked(t *testing.T) {
-	Bubble(t, func(c *Limiter) {
-		c.RDB.AddHook(Hook(c.Gate.Process))
-		keyed := c.Client.Keyed("t", 4, time.Minute)
-		open := c.Gate.Shut()
-		for range 3 {
-			NoError(c.T, keyed.Acquire(c.Context(), "new", 1))
-		}
-		open()
-		c.Sleep(10 * time.Second)
-		if h := c.Client.Health(); h.Degraded || h.Unbooked != 0 {
-			c.Errorf("%+v", h)
-		}
-		other := rratelimiter.New(redistest.MiniClient(c.T, c.Mini))
-		defer other.Close()
-		r, err := other.Keyed("t", 4, time.Minute).Allow(c.Context(), "new", 1)
-		if err != nil || !r.Allowed || r.Remaining != 0 {
-			c.Errorf("%+v, %v; want the last permit", r, err)
-		}
-		config, err := other.RateLimiter("t:{new}").Config(c.Context())
-		want := rratelimiter.Config{Type: Overall, Rate: 4, Interval: time.Minute, KeepAlive: 2 * time.Minute}
-		if err != nil || config != want {
-			c.Errorf("%+v, %v; want %+v", config, err, want)
 		}
 	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
 }

@@ -69,45 +69,6 @@ func TestAPerClientLimiterHasOwnKeys(t *testing.T) {
 	})
 }
 
-func TestSetUpdateAndReadTheRate(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		ctx := b.Context()
-		for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
-			l := b.NewLimiter(typ, 0, 0)
-			set := rratelimiter.Config{Type: typ, Rate: 5, Interval: 2 * time.Second}
-			wantConfig(l, func() (bool, error) { return l.TrySetRate(ctx, typ, 5, 2*time.Second) }, true, set)
-			wantConfig(l, func() (bool, error) { return l.TrySetRate(ctx, typ, 9, time.Second) }, false, set)
-			l.Takes(4)
-			set.Rate = 7
-			wantConfig(l, func() (bool, error) {
-				return l.UpdateRate(ctx, typ, 7, 2*time.Second, rratelimiter.WithKeepState())
-			}, true, set)
-			l.Has(3)
-			set.KeepAlive = time.Minute
-			wantConfig(l, func() (bool, error) {
-				return l.UpdateRate(ctx, typ, 7, 2*time.Second, rratelimiter.WithKeepAlive(time.Minute))
-			}, true, set)
-			l.Has(7)
-			l.Takes(7)
-			// another type starts full
-			b.Want(l.SetRate(ctx, 1-typ, 7, time.Second, rratelimiter.WithKeepState()))
-			l.Has(7)
-		}
-	})
-}
-
-func wantConfig(l *Limiter, set func() (bool, error), wantOK bool, want rratelimiter.Config) {
-	l.Helper()
-	ok, err := set()
-	if ok != wantOK || err != nil {
-		l.Fatalf("%v, %v; want %v", ok, err, wantOK)
-	}
-	got, err := l.Config(l.Context())
-	if got != want || err != nil {
-		l.Fatalf("%+v, %v; want %+v", got, err, want)
-	}
-}
-
 func TestAllowAndPeekAnswerWithNumbers(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		l := b.NewLimiter(Overall, 5, time.Second)

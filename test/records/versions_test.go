@@ -139,15 +139,7 @@ func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 	s := redistest.Start(t)
 	b := NewBench(t, s.Client(t), s.Admin())
 	const records, rate = 200_000, 1_000_000
-	ranges := func() (calls int64) {
-		for line := range strings.Lines(b.Look.Info(t.Context(), "commandstats").Val()) {
-			if rest, ok := strings.CutPrefix(line, "cmdstat_zrange:calls="); ok {
-				number, _, _ := strings.Cut(rest, ",")
-				calls, _ = strconv.ParseInt(number, 10, 64)
-			}
-		}
-		return calls
-	}
+	ranges := func() int64 { return redistest.Calls(t, b.Look, "zrange") }
 	name := "{" + redistest.Name(b) + "}"
 	keyed := b.Client.Keyed(name, rate, time.Hour)
 	other := b.Client.Keyed(name, rate+1, time.Hour)

@@ -85,29 +85,6 @@ func TestRepairCorrectsTheValueBesideReservations(t *testing.T) {
 	})
 }
 
-// A release gives back what was acquired before it takes permits of reservations, which are settled later.
-func TestAReleaseTakesReservationsLast(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for _, f := range Formats {
-			for _, settled := range []int64{2, 9} {
-				l := b.NewLimiter(Overall, 20, time.Hour).InFormat(f.Since)
-				r := reserve(l, 5)
-				l.Takes(3)
-				b.Now++
-				l.Takes(1)
-				l.With().Gives(4)
-				keeps(l, 20, 15)
-				settle(l, r, settled)
-				keeps(l, 20, 20-settled)
-			}
-			l := b.NewLimiter(Overall, 20, time.Hour).InFormat(f.Since)
-			reserve(l, 5)
-			l.Gives(3) // of what was reserved and used
-			keeps(l, 20, 18)
-		}
-	})
-}
-
 // A release that finds nothing but reservations ends.
 func TestAReleaseBesideManyReservationsEnds(t *testing.T) {
 	onRedis(t, func(b *Bench) {
