@@ -172,9 +172,8 @@ func (m *Middleware) finish(r *http.Request, c *call) {
 	}
 }
 
-// A call is one call of the limiter: its context and the lines of the response, in one allocation.
+// A call is one call of the limiter, with the lines of the response in one allocation.
 type call struct {
-	bounded
 	lines [3]string
 	done  func(context.Context) error // gives back what Rules hold, nil if they hold nothing
 
@@ -187,8 +186,15 @@ type call struct {
 // holds reports whether a request holds permits while it runs.
 func (c *call) holds() bool { return c != nil && c.done != nil }
 
-func newCall(request context.Context, timeout time.Duration) *call {
-	return &call{bounded: bounded{request: request, timeout: timeout}}
+// within returns the context of one call of the limiter: that of the request with a timeout, which a
+// deadline of the request may shorten. It does not end when the visitor disconnects: passing that on costs
+// time on each request, and the timeout is short.
+func (m *Middleware) within(request context.Context) (context.Context, context.CancelFunc) {
+	at := time.Now().Add(m.timeout)
+	if deadline, ok := request.Deadline(); ok && deadline.Before(at) {
+		at = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(request), at)
 }
 
 // decide calls the limiter. limited is false if the request needs no permits. c is nil if the limiter
@@ -207,9 +213,8 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 		return d, nil, true
 	}
 	if d.Err = r.Context().Err(); d.Err == nil {
-		c = newCall(r.Context(), m.timeout)
+		c = &call{key: d.Key, cost: d.Cost, several: m.rules != nil}
 		m.ask(r, &d, c)
-		c.end()
 		d.Err = m.explained(r, d.Err)
 	}
 	switch {
@@ -228,26 +233,35 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 }
 
 // ask calls the limiter, whose timeout begins now, or the rules, whose timeout begins when they have
-// found the limits and look at the context.
+// found the limits: a visitor that can slow that down must not get a Fallback.
 func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
-	c.key, c.cost, c.several = d.Key, d.Cost, m.rules != nil
-	if m.rules == nil {
-		c.restart()
-		if m.reserver != nil {
-			c.reservation, d.Result, d.Err = m.reserver.TryReserve(&c.bounded, d.Key, d.Cost)
-			c.several = d.Result.Each != nil
-			return
-		}
-		d.Result, d.Err = m.keyed.Allow(&c.bounded, d.Key, d.Cost)
+	if m.rules != nil {
+		m.askRules(r, d, c)
 		return
 	}
-	user, address := untimed(c, m.user), untimed(c, m.address)
+	ctx, cancel := m.within(r.Context())
+	defer cancel()
+	if m.reserver == nil {
+		d.Result, d.Err = m.keyed.Allow(ctx, d.Key, d.Cost)
+		return
+	}
+	c.reservation, d.Result, d.Err = m.reserver.TryReserve(ctx, d.Key, d.Cost)
+	c.several = d.Result.Each != nil
+}
+
+func (m *Middleware) askRules(r *http.Request, d *Decision, c *call) {
+	cancel := func() {}
+	defer func() { cancel() }()
+	begin := func() (ctx context.Context) {
+		ctx, cancel = m.within(r.Context())
+		return ctx
+	}
 	if m.reservingRules != nil {
 		d.Result, c.reservation, c.done, d.Err = m.reservingRules.ReserveRequest(
-			&c.bounded, r, user, address, d.Cost)
+			begin, r, m.user, m.address, d.Cost)
 		return
 	}
-	d.Result, c.done, d.Err = m.rules.AllowRequest(&c.bounded, r, user, address, d.Cost)
+	d.Result, c.done, d.Err = m.rules.AllowRequest(begin, r, m.user, m.address, d.Cost)
 }
 
 // explained adds to a bare context.DeadlineExceeded that the limiter did not reply, and the timeout.
@@ -257,18 +271,6 @@ func (m *Middleware) explained(r *http.Request, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w in %v (httplimit.WithTimeout): %w", limit.ErrNoAnswer, m.timeout, err)
-}
-
-// untimed returns a function that restarts the limiter's timeout when it returns, so that a visitor
-// that can slow it down does not get a Fallback.
-func untimed(c *call, key KeyFunc) func(*http.Request) (string, error) {
-	if key == nil {
-		return nil
-	}
-	return func(r *http.Request) (string, error) {
-		defer c.restart()
-		return key(r)
-	}
 }
 
 // ended reports whether the context of a request has ended, or its deadline has passed: a call ends

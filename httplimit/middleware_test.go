@@ -356,3 +356,40 @@ func TestWriterIsNotWrapped(t *testing.T) {
 		}
 	})).ServeHTTP(w, get(t))
 }
+
+// After a visitor has disconnected, a request lasts until WithTimeout or its own deadline at most. It
+// is not served, and no hook is called.
+func TestVisitorDisconnects(t *testing.T) {
+	for name, test := range map[string]struct {
+		leaves   time.Duration // after which the visitor disconnects; 0 is before the limiter is called
+		deadline time.Duration // of the request
+		want     time.Duration
+	}{
+		"before":        {0, time.Hour, 0},
+		"meanwhile":     {20 * time.Millisecond, time.Hour, 100 * time.Millisecond},
+		"deadline":      {time.Hour, 50 * time.Millisecond, 50 * time.Millisecond},
+		"both together": {time.Hour, 100 * time.Millisecond, 100 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
+			defer cancel()
+			if test.leaves == 0 {
+				cancel()
+			}
+			defer time.AfterFunc(test.leaves, cancel).Stop()
+			called, start := false, time.Now()
+			keyed := limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
+				called = true
+				return silent(ctx, key, n)
+			})
+			m := newMiddleware(t, keyed, all, httplimit.WithFallback(httplimit.FallbackAllow),
+				httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { t.Errorf("%+v", d) }))
+			w := visit(m, get(t).WithContext(ctx))
+			status(t, w, http.StatusServiceUnavailable)
+			took := time.Since(start)
+			if w.Body.Len() > 0 || took != test.want || called != (test.leaves > 0) {
+				t.Errorf("%s: took %v, want %v; called %v; %s", name, took, test.want, called, w.Body)
+			}
+		})
+	}
+}

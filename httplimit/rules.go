@@ -15,12 +15,12 @@ type Rules interface {
 	// AllowRequest takes n permits from all limits of a request, or from none, by the rules of
 	// limit.Limiter. A request without limits is allowed, and its Result has no numbers. user and
 	// address return the user and the address of the sender, empty if unknown; AllowRequest returns
-	// their errors unchanged. The timeout of ctx begins when its Err, Done or Deadline is first
-	// called, and again when user or address has returned. Find the limits of the request before
-	// that: a visitor that can slow this down must not get a Fallback. done is not nil if the
-	// request holds permits while it runs; it gives them back.
+	// their errors unchanged. begin starts the timeout and returns the context for the limits. Call
+	// it once, when the limits of the request are found: a visitor that can slow this down must not
+	// get a Fallback. done is not nil if the request holds permits while it runs; it gives them back.
 	AllowRequest(
-		ctx context.Context, r *http.Request, user, address func(*http.Request) (string, error), n int64,
+		begin func() context.Context, r *http.Request, user, address func(*http.Request) (string, error),
+		n int64,
 	) (result limit.Result, done func(context.Context) error, err error)
 }
 
@@ -31,7 +31,8 @@ type ReservingRules interface {
 	// ReserveRequest is AllowRequest, and returns the reservation of the limits to settle; nil if
 	// there are none. A Settle with one amount settles all of them.
 	ReserveRequest(
-		ctx context.Context, r *http.Request, user, address func(*http.Request) (string, error), n int64,
+		begin func() context.Context, r *http.Request, user, address func(*http.Request) (string, error),
+		n int64,
 	) (
 		result limit.Result, reservation *limit.Reservation, done func(context.Context) error, err error,
 	)

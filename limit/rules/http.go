@@ -12,12 +12,13 @@ import (
 // AllowRequest is Allow for a request to a server; httplimit.NewRules uses it. user and address return the
 // user and the address of the visitor; they may be nil, or return an empty text. The route of the request
 // is its Pattern, if a mux has set it. done gives back the permits that the request holds while it runs; it
-// is nil if there are none. AllowRequest looks at ctx only after it has found the rules of the request,
-// when the timeout of httplimit begins.
+// is nil if there are none. begin is called when the rules of the request are found, and returns the
+// context for the limits: the timeout of httplimit begins there.
 func (r *Rules) AllowRequest(
-	ctx context.Context, request *http.Request, user, address func(*http.Request) (string, error), n int64,
+	begin func() context.Context, request *http.Request, user, address func(*http.Request) (string, error),
+	n int64,
 ) (result limit.Result, done func(context.Context) error, err error) {
-	result, _, done, err = r.ReserveRequest(ctx, request, user, address, n)
+	result, _, done, err = r.ReserveRequest(begin, request, user, address, n)
 	return result, done, err
 }
 
@@ -33,7 +34,8 @@ func sent(u *url.URL) string {
 // ReserveRequest is AllowRequest, and returns the Reservation of the Grant, which may be nil;
 // httplimit.NewRules uses it for the options that settle.
 func (r *Rules) ReserveRequest(
-	ctx context.Context, request *http.Request, user, address func(*http.Request) (string, error), n int64,
+	begin func() context.Context, request *http.Request, user, address func(*http.Request) (string, error),
+	n int64,
 ) (
 	result limit.Result, reservation *limit.Reservation, done func(context.Context) error, err error,
 ) {
@@ -43,7 +45,7 @@ func (r *Rules) ReserveRequest(
 		}
 		return func() (string, error) { return f(request) }
 	}
-	grant, err := r.allow(ctx, Call{
+	grant, err := r.allow(begin, Call{
 		Method: request.Method, Path: sent(request.URL), Route: request.Pattern,
 		Header: func(name string) []string { return admission.Header(request, name) },
 		User:   of(user), Address: of(address),

@@ -169,11 +169,11 @@ func (r *Rules) Allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return Grant{}, fmt.Errorf("rratelimiter: %w", err)
 	}
-	return r.allow(ctx, call, n)
+	return r.allow(func() context.Context { return ctx }, call, n)
 }
 
-// allow is Allow, but finds the rules before it looks at ctx.
-func (r *Rules) allow(ctx context.Context, call Call, n int64) (Grant, error) {
+// allow is Allow, but calls begin for the context of the limits when it has found the rules.
+func (r *Rules) allow(begin func() context.Context, call Call, n int64) (Grant, error) {
 	if n < 1 {
 		return Grant{}, fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, n)
 	}
@@ -182,6 +182,7 @@ func (r *Rules) allow(ctx context.Context, call Call, n int64) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
+	ctx := begin()
 	if err := ctx.Err(); err != nil {
 		return Grant{}, fmt.Errorf("rratelimiter: %w", err)
 	}
