@@ -1,14 +1,12 @@
 package otellimit_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,42 +74,4 @@ func Example() {
 	// # TYPE rratelimiter_degraded_clients gauge
 	// # TYPE rratelimiter_queued_requests gauge
 	// # TYPE rratelimiter_unbooked_permits gauge
-}
-
-func ExampleObserver_Observe() {
-	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
-	if err != nil {
-		log.Fatal(err)
-	}
-	observer, err := otellimit.New(otellimit.WithPolicy(kindOf),
-		otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, left := range []int64{9, 3, 0} {
-		observer.Observe(context.Background(), rratelimiter.Observation{ // as a Client does
-			Policy: "user", Permits: 3, Took: time.Millisecond,
-			Result: rratelimiter.Result{Allowed: left > 0, Limit: 12, Remaining: left},
-		})
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if c := m.GetCounter(); c != nil {
-				fmt.Print(family.GetName(), " ", c.GetValue())
-				for _, label := range m.GetLabel() {
-					fmt.Print(" ", label.GetName(), "=", label.GetValue())
-				}
-				fmt.Println()
-			}
-		}
-	}
-	// Output:
-	// rratelimiter_permits_total 6 policy=user
-	// rratelimiter_requests_total 2 policy=user result=granted
-	// rratelimiter_requests_total 1 policy=user result=refused
 }

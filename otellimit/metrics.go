@@ -19,7 +19,9 @@ type instruments struct {
 	otherRate   metric.Int64Counter
 	replaced    metric.Int64Counter
 
-	locks lockInstruments
+	lockWaited metric.Float64Histogram
+	lockHeld   metric.Float64Histogram
+	lockLost   metric.Int64Counter
 
 	queued          metric.Int64ObservableUpDownCounter
 	degradedClients metric.Int64ObservableUpDownCounter
@@ -91,7 +93,12 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 			"Limits of the program that found a limiter with another rate or interval, and keep it."),
 		replaced: b.counter("rratelimiter.replaced_rates", "{rate}",
 			"Rates in Redis that were replaced by another one of the program."),
-		locks: newLockInstruments(b),
+		lockWaited: b.seconds("rratelimiter.lock.wait_duration",
+			"The time that calls for a lock took, by result.", secondsBounds),
+		lockHeld: b.seconds("rratelimiter.lock.hold_duration",
+			"The time that locks were held.", secondsBounds),
+		lockLost: b.counter("rratelimiter.lock.lost_holds", "{hold}",
+			"Holds that ended without an unlock."),
 		queued: b.state("rratelimiter.queued_requests", "{request}",
 			"Requests that wait for permits now."),
 		degradedClients: b.state("rratelimiter.degraded_clients", "{client}",

@@ -2,13 +2,20 @@ package otellimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/rlock"
 )
 
 // scope is the name of the meter and the tracer.
@@ -32,7 +39,7 @@ var _ rratelimiter.Observer = (*Observer)(nil)
 func New(opts ...Option) (*Observer, error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, opt := range opts {
-		opt.apply(&c)
+		opt(&c)
 	}
 	meter := c.meters.Meter(scope)
 	made, err := newInstruments(meter)
@@ -110,4 +117,113 @@ func (o *Observer) span(ctx context.Context, seen *rratelimiter.Observation, res
 		span.SetStatus(codes.Error, result.String())
 	}
 	span.End(trace.WithTimestamp(seen.Start.Add(seen.Took)))
+}
+
+var _ rlock.Observer = (*Observer)(nil)
+
+// kindKey is the attribute of a lock: lock, fenced or fair.
+const kindKey = attribute.Key("kind")
+
+// ObserveLock measures a call for a lock, or the end of a hold, for rlock.WithObserver. It does not
+// report names of locks.
+func (o *Observer) ObserveLock(ctx context.Context, seen rlock.Observation) {
+	kind := kindKey.String(seen.Kind)
+	if !seen.Ended {
+		o.lockWaited.Record(ctx, seen.Waited.Seconds(),
+			metric.WithAttributes(kind, resultKey.String(lockResult(&seen))))
+		return
+	}
+	o.lockHeld.Record(ctx, seen.Held.Seconds(), metric.WithAttributes(kind))
+	if seen.Lost {
+		o.lockLost.Add(ctx, 1, metric.WithAttributes(kind))
+	}
+}
+
+// lockResult returns the result of a call for a lock, in the words of calls for permits.
+func lockResult(seen *rlock.Observation) string {
+	switch {
+	case seen.Granted:
+		return granted.String()
+	case seen.Err == nil:
+		return refused.String()
+	case errors.Is(seen.Err, rlock.ErrLost):
+		return "lost"
+	}
+	return resultOf(&rratelimiter.Observation{Err: seen.Err}).String()
+}
+
+// An Option changes what New returns.
+type Option func(*config)
+
+type config struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+	policy  func(limiterName string) string
+}
+
+// WithMeterProvider sets the MeterProvider of the metrics. The default is otel.GetMeterProvider.
+func WithMeterProvider(provider metric.MeterProvider) Option {
+	return func(c *config) { c.meters = provider }
+}
+
+// WithTracerProvider sets the TracerProvider of the spans. The default is otel.GetTracerProvider.
+func WithTracerProvider(provider trace.TracerProvider) Option {
+	return func(c *config) { c.tracers = provider }
+}
+
+// WithPolicy sets the policy of limiters that are not from a Keyed, from their names. policy must
+// return few different names, because each is a time series of every metric; an empty name means no
+// policy. Many goroutines call it at once, for each call of such a limiter. The default is no policy.
+func WithPolicy(policy func(limiterName string) string) Option {
+	return func(c *config) { c.policy = policy }
+}
+
+// watched counts the watches of each Client.
+type watched struct {
+	mu      sync.Mutex
+	clients map[*rratelimiter.Client]int // guarded by mu
+}
+
+// Watch adds the state of client to the metrics: the waiting requests (Client.Waiting), whether it
+// works without Redis, and the unbooked permits (Client.Health). The state is read when metrics are
+// collected, without calling Redis. The metrics are sums over all watched Clients. stop ends the
+// watch, and may be called more than once.
+func (o *Observer) Watch(client *rratelimiter.Client) (stop func()) {
+	w := &o.watched
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clients == nil {
+		w.clients = map[*rratelimiter.Client]int{}
+	}
+	w.clients[client]++
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.clients[client]--; w.clients[client] == 0 {
+			delete(w.clients, client)
+		}
+	})
+}
+
+// collect measures the watched Clients. Without any there is no value, which differs from 0.
+func (o *Observer) collect(_ context.Context, to metric.Observer) error {
+	o.watched.mu.Lock()
+	clients := slices.Collect(maps.Keys(o.watched.clients))
+	o.watched.mu.Unlock()
+	if len(clients) == 0 {
+		return nil
+	}
+	var queued, degraded, unbooked int64
+	for _, client := range clients {
+		queued += int64(client.Waiting())
+		health := client.Health()
+		unbooked += health.Unbooked
+		if health.Degraded {
+			degraded++
+		}
+	}
+	to.ObserveInt64(o.queued, queued)
+	to.ObserveInt64(o.degradedClients, degraded)
+	to.ObserveInt64(o.unbooked, unbooked)
+	return nil
 }

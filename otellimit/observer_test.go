@@ -1,20 +1,21 @@
 package otellimit_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/otellimit"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
@@ -88,16 +89,13 @@ func TestLocks(t *testing.T) {
 
 // WithPolicy applies to limiters without a Keyed. An empty policy is none.
 func TestWithPolicy(t *testing.T) {
-	r := newRig(t, otellimit.WithPolicy(func(limiterName string) string {
-		policy, _, _ := strings.Cut(limiterName, ":")
-		return policy
-	}))
+	r := newRig(t, otellimit.WithPolicy(kindOf))
 	for _, o := range []observation{
 		{Policy: "visits", Result: numbers{Name: "visits:{alice}"}},
 		{Result: numbers{Name: "user:alice"}},
 		{Result: numbers{Name: "user:bob"}},
 		{Result: numbers{Name: "group:alice"}, Err: errors.New("group:alice")},
-		{Result: numbers{}},
+		{Result: numbers{Name: "alice"}},
 	} {
 		r.Observe(t.Context(), o)
 	}
@@ -110,24 +108,19 @@ func TestWithPolicy(t *testing.T) {
 
 // A granted call is near the limit if 80 % of a known limit are used.
 func TestNearLimit(t *testing.T) {
-	for _, test := range []struct {
-		seen numbers
-		near bool
-	}{
-		{numbers{Allowed: true, Limit: 10, Remaining: 3}, false},
-		{numbers{Allowed: true, Limit: 10, Remaining: 2}, true},
-		{numbers{Allowed: true, Limit: 10}, true},
-		{numbers{Allowed: true, Limit: 1}, true},
-		{numbers{Limit: 10}, false},
-		{numbers{Allowed: true}, false},
-		{numbers{Allowed: true, Limit: 10, Degraded: true}, false},
-		{numbers{Allowed: true, Limit: 1 << 53, Remaining: 1 << 52}, false},
-		{numbers{Allowed: true, Limit: 1 << 53}, true},
+	for seen, near := range map[[2]int64]bool{ // by the limit and what is left
+		{10, 3}: false, {10, 2}: true, {10, 0}: true, {1, 0}: true, {0, 0}: false,
+		{1 << 53, 1 << 52}: false, {1 << 53, 0}: true,
 	} {
-		r := newRig(t)
-		r.Observe(t.Context(), observation{Permits: 1, Result: test.seen})
-		if _, near := r.measured(t)["rratelimiter.near_limit_requests{}"]; near != test.near {
-			t.Errorf("%+v: near %v", test.seen, near)
+		granted := numbers{Allowed: true, Limit: seen[0], Remaining: seen[1]}
+		refused, degraded := granted, granted
+		refused.Allowed, degraded.Degraded = false, true
+		for result, want := range map[*numbers]bool{&granted: near, &refused: false, &degraded: false} {
+			r := newRig(t)
+			r.Observe(t.Context(), observation{Permits: 1, Result: *result})
+			if _, got := r.measured(t)["rratelimiter.near_limit_requests{}"]; got != want {
+				t.Errorf("%+v: near %v, want %v", *result, got, want)
+			}
 		}
 	}
 }
@@ -156,15 +149,10 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Units and bounds are the documented ones.
-func TestInstruments(t *testing.T) {
+// The bounds of histograms are the documented ones.
+func TestBounds(t *testing.T) {
 	r := newRig(t)
 	r.Observe(t.Context(), everything)
-	units := map[string]string{
-		"rratelimiter.request.time_in_queue": "s", "rratelimiter.request.duration": "s",
-		"rratelimiter.permits": "{permit}", "rratelimiter.healed_drift": "{permit}",
-		"rratelimiter.limits_with_other_rate": "{limit}", "rratelimiter.replaced_rates": "{rate}",
-	}
 	for name, bounds := range map[string]string{
 		"rratelimiter.request.time_in_queue": "[0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1 " +
 			"2.5 5 7.5 10]",
@@ -181,12 +169,6 @@ func TestInstruments(t *testing.T) {
 		}
 		if got != bounds {
 			t.Errorf("%s: %s, want %s", name, got, bounds)
-		}
-	}
-	for name, m := range r.collect(t) {
-		unit := cmp.Or(units[name], "{request}")
-		if m.Unit != unit || !strings.HasSuffix(m.Description, ".") {
-			t.Errorf("%s is in %s and described as %q, want %s", name, m.Unit, m.Description, unit)
 		}
 	}
 }
@@ -222,19 +204,18 @@ func TestPoliciesAreBounded(t *testing.T) {
 // Error if the call failed, unless it was canceled, and it does not contain the limiter's name.
 func TestSpan(t *testing.T) {
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	noAnswer := fmt.Errorf("%w for %q", rratelimiter.ErrNoAnswer, "user:alice")
 	for _, test := range []struct {
 		observation
-		attributes  string
-		code        codes.Code
-		description string
+		result string
+		status sdktrace.Status
 	}{
-		{observation{Result: numbers{Allowed: true}},
-			"permits=3,policy=user,result=granted", codes.Unset, ""},
-		{observation{Err: fmt.Errorf("%w for %q", rratelimiter.ErrNoAnswer, "user:alice")},
-			"permits=3,policy=user,result=no_answer", codes.Error, "no_answer"},
-		{observation{Err: context.DeadlineExceeded},
-			"permits=3,policy=user,result=timeout", codes.Error, "timeout"},
-		{observation{Err: context.Canceled}, "permits=3,policy=user,result=canceled", codes.Unset, ""},
+		{observation{Result: numbers{Allowed: true}}, "granted", sdktrace.Status{}},
+		{observation{Err: noAnswer}, "no_answer",
+			sdktrace.Status{Code: codes.Error, Description: "no_answer"}},
+		{observation{Err: context.DeadlineExceeded}, "timeout",
+			sdktrace.Status{Code: codes.Error, Description: "timeout"}},
+		{observation{Err: context.Canceled}, "canceled", sdktrace.Status{}},
 	} {
 		r := newRig(t)
 		ctx, parent := r.tracer.Tracer("test").Start(t.Context(), "handler")
@@ -248,52 +229,143 @@ func TestSpan(t *testing.T) {
 			t.Fatalf("%d spans", len(spans))
 		}
 		s := spans[0]
-		if s.Name != "rratelimiter.acquire" || s.Parent.SpanID() != parent.SpanContext().SpanID() {
-			t.Errorf("span %s in %v", s.Name, s.Parent.SpanID())
-		}
-		if !s.StartTime.Equal(start) || s.EndTime.Sub(start) != 3*time.Second {
-			t.Errorf("from %v to %v", s.StartTime, s.EndTime)
+		if s.Name != "rratelimiter.acquire" || s.Parent.SpanID() != parent.SpanContext().SpanID() ||
+			!s.StartTime.Equal(start) || s.EndTime.Sub(start) != 3*time.Second {
+			t.Errorf("span %s in %v, from %v to %v", s.Name, s.Parent.SpanID(), s.StartTime, s.EndTime)
 		}
 		attributes := attribute.NewSet(s.Attributes...)
 		got := attributes.Encoded(attribute.DefaultEncoder())
-		if got != test.attributes || len(s.Events) > 0 {
-			t.Errorf("attributes %s, want %s; events %v", got, test.attributes, s.Events)
-		}
-		if s.Status.Code != test.code || s.Status.Description != test.description {
-			t.Errorf("%v: status %v", o.Err, s.Status)
+		want := "permits=3,policy=user,result=" + test.result
+		if got != want || len(s.Events) > 0 || s.Status != test.status {
+			t.Errorf("%v: attributes %s, events %v, status %v", o.Err, got, s.Events, s.Status)
 		}
 	}
-}
-
-// The largest numbers of an Observation are measured.
-func TestLargestNumbers(t *testing.T) {
-	r := newRig(t)
-	r.Observe(t.Context(), observation{Permits: 1 << 53, Result: numbers{Allowed: true, Limit: 1 << 53},
-		Queued: math.MaxInt64, Took: math.MaxInt64, Batch: math.MaxInt32, Drift: -1 << 53})
-	if got := r.measured(t)["rratelimiter.healed_drift{}"]; got != fmt.Sprint(1<<53) {
-		t.Errorf("healed %s", got)
-	}
-}
-
-// cases are calls that did not wait: those have no span.
-var cases = map[string]observation{
-	"granted": {
-		Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 100, Remaining: 90},
-		Took: time.Millisecond, Batch: 1,
-	},
-	"refused": {Policy: "user", Permits: 1, Result: numbers{Limit: 100}, Took: time.Millisecond, Batch: 1},
-	"everything": {
-		Policy: "user", Permits: 1, Result: numbers{Allowed: true, Limit: 100},
-		Took: time.Millisecond, Batch: 8, Drift: 2,
-	},
 }
 
 // A call that did not wait allocates nothing: its attributes are made once.
 func TestObserveAllocatesNothing(t *testing.T) {
-	for name, seen := range cases {
+	refused, all := observation{Policy: "user", Permits: 1, Result: numbers{Limit: 100}, Batch: 1}, everything
+	all.Queued = 0
+	for _, seen := range []observation{refused, all} {
 		o := newRig(t)
 		if got := testing.AllocsPerRun(100, func() { o.Observe(context.Background(), seen) }); got != 0 {
-			t.Errorf("%s: %v allocations", name, got)
+			t.Errorf("%+v: %v allocations", seen, got)
 		}
 	}
+}
+
+// Each call of a Client is counted once, a call that waited is a span, and a limiter without a Keyed has
+// the policy of its name.
+func TestObserverOfAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, otellimit.WithPolicy(kindOf))
+		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(r))
+		defer c.Close()
+		limiter := c.RateLimiter("user:alice")
+		_, err := limiter.Allow(t.Context(), 1)
+		if err == nil {
+			t.Fatal("a limiter without a rate allows")
+		}
+		redistest.NoError(t, limiter.SetRate(t.Context(), rratelimiter.Overall, 10, time.Minute))
+		for _, permits := range []int64{7, 1, 3} { // near the limit with the second, refused with the third
+			_, err := limiter.Allow(t.Context(), permits)
+			redistest.NoError(t, err)
+		}
+		ok, err := limiter.TryAcquire(t.Context(), 3, time.Second)
+		if redistest.NoError(t, err); ok {
+			t.Fatal("3 permits of 2 were granted")
+		}
+		redistest.NoError(t, limiter.Acquire(t.Context(), 3))
+		values := r.measured(t)
+		for name, want := range map[string]string{
+			"rratelimiter.requests{policy=user,result=not_initialized}": "1",
+			"rratelimiter.requests{policy=user,result=granted}":         "3",
+			"rratelimiter.requests{policy=user,result=refused}":         "2",
+			"rratelimiter.permits{policy=user}":                         "11",
+			"rratelimiter.near_limit_requests{policy=user}":             "1",
+		} {
+			if values[name] != want {
+				t.Errorf("%s is %q, want %s", name, values[name], want)
+			}
+		}
+		waited := values["rratelimiter.request.time_in_queue{policy=user,result=granted}"]
+		if !strings.HasPrefix(waited, "1 of 59") {
+			t.Errorf("waited %q, want once and 59 s", waited)
+		}
+		spans := r.spans.GetSpans()
+		if len(spans) != 2 || spans[1].EndTime.Sub(spans[1].StartTime) < 50*time.Second {
+			t.Errorf("spans: %v", spans)
+		}
+	})
+}
+
+// The metrics are the sum over all watched Clients; without any there is no value.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		one, two := rratelimiter.New(rdb), rratelimiter.New(rdb)
+		defer one.Close()
+		defer two.Close()
+		r.want(t, "")
+
+		stopOne, again, stopTwo := r.Watch(one), r.Watch(one), r.Watch(two)
+		wantQueued := func(want string) {
+			t.Helper()
+			r.want(t, `
+				rratelimiter.degraded_clients{} 0
+				rratelimiter.queued_requests{} `+want+`
+				rratelimiter.unbooked_permits{} 0`)
+		}
+		wantQueued("0")
+
+		limiter := one.RateLimiter("watched")
+		redistest.NoError(t, limiter.SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour))
+		redistest.NoError(t, limiter.Acquire(t.Context(), 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 3)
+		for _, c := range []*rratelimiter.Client{one, one, two} {
+			go func() { ended <- c.RateLimiter("watched").Acquire(ctx, 1) }()
+		}
+		synctest.Wait()
+		wantQueued("3")
+		stopTwo()
+		stopTwo()
+		wantQueued("2")
+		stopOne()
+		stopOne()
+		wantQueued("2") // it is watched twice
+		cancel()
+		for range cap(ended) {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		wantQueued("0")
+		again()
+		r.want(t, "")
+	})
+}
+
+// A degraded Client and its unbooked permits are counted.
+func TestWatchOfADegradedClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, server := newRig(t), redistest.Mini(t)
+		c := rratelimiter.New(redistest.MiniClient(t, server),
+			rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithLocalShare(1))
+		defer c.Close()
+		stop := r.Watch(c)
+		defer stop()
+		limiter := c.RateLimiter("degraded")
+		redistest.NoError(t, limiter.SetRate(t.Context(), rratelimiter.Overall, 100, time.Hour))
+		for range 10 { // the first call learns the rate, the second that Redis is away
+			_, err := limiter.Allow(t.Context(), 1)
+			redistest.NoError(t, err)
+			server.SetError("LOADING Redis is loading the dataset in memory")
+		}
+		r.want(t, `
+			rratelimiter.degraded_clients{} 1
+			rratelimiter.queued_requests{} 0
+			rratelimiter.unbooked_permits{} 9`)
+	})
 }
