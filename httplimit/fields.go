@@ -48,32 +48,19 @@ func (f Fields) names() string {
 // Middleware without options.
 func SetFields(h http.Header, result limit.Result) {
 	m := Middleware{fields: Draft11}
-	m.setFields(h, result, new([3]string))
+	m.setFields(h, result)
 }
 
-// setFields puts the numbers of result into the header of a response, whose lines take their memory
-// from lines. Lists are added, because the middleware around this one may have set fields of its own.
-func (m *Middleware) setFields(h http.Header, result limit.Result, lines *[3]string) {
-	// One allocation for all values.
-	var room [256]byte
-	b, all := room[:0], each(&result)
+// setFields puts the numbers of result into the header of a response. Lists are added, because the
+// middleware around this one may have set fields of its own.
+func (m *Middleware) setFields(h http.Header, result limit.Result) {
 	if m.fields.has(Draft11) {
-		b = appendDraft11Policies(b, m.policies, all)
+		var room [128]byte
+		addLine(h, fieldPolicy, appendDraft11Policies(room[:0], m.policies, each(&result)))
+		addLine(h, fieldRateLimit, appendDraft11Limits(room[:0], m.policies, each(&result)))
 	}
-	policies := len(b)
-	if m.fields.has(Draft11) {
-		b = appendDraft11Limits(b, m.policies, all)
-	}
-	limits := len(b)
 	if !result.Allowed {
-		b = appendInteger(b, retryAfter(&result))
-	}
-	text := string(b)
-	*lines = [...]string{text[:policies], text[policies:limits], text[limits:]}
-	addLine(h, fieldPolicy, lines[0:1:1])
-	addLine(h, fieldRateLimit, lines[1:2:2])
-	if !result.Allowed {
-		h[fieldRetryAfter] = lines[2:3:3]
+		h[fieldRetryAfter] = integerLine(retryAfter(&result))
 	}
 	if m.fields.has(Draft6) {
 		setDraft6(h, &result, !m.fields.has(Draft11))
@@ -87,13 +74,9 @@ func (m *Middleware) setFields(h http.Header, result limit.Result, lines *[3]str
 }
 
 // addLine adds a line to a field, unless the line is empty: these lists have at least one item.
-func addLine(h http.Header, name string, line []string) {
-	switch {
-	case line[0] == "":
-	case h[name] == nil:
-		h[name] = line
-	default:
-		h[name] = append(h[name], line[0])
+func addLine(h http.Header, name string, line []byte) {
+	if len(line) > 0 {
+		h[name] = append(h[name], string(line))
 	}
 }
 
@@ -111,7 +94,7 @@ func setDraft6(h http.Header, result *limit.Result, policies bool) {
 				}
 			}
 		}
-		addLine(h, fieldPolicy, []string{string(b)})
+		addLine(h, fieldPolicy, b)
 	}
 	if binds(h[fieldLimit], h[fieldRemaining], result) {
 		h[fieldLimit] = integerLine(result.Limit)

@@ -3,7 +3,6 @@ package httplimit_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -90,57 +89,41 @@ func TestFields(t *testing.T) {
 
 // The older fields have the numbers of the limit that binds, alone and beside those of draft 11.
 func TestOlderFields(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a bubble begins at midnight UTC 2000-01-01
-		burst := limit.Result{Limit: 5, Interval: time.Second, RetryAfter: 1500 * time.Millisecond}
-		both := burst
-		both.Each = []limit.Result{burst, {Limit: 100, Interval: time.Hour}}
-		reset := strconv.FormatInt(time.Now().Unix()+2, 10)
-		none := map[string]string{
-			"RateLimit-Policy": "", "RateLimit": "", "Retry-After": "2",
-			"RateLimit-Limit": "", "RateLimit-Remaining": "", "RateLimit-Reset": "",
-			"X-RateLimit-Limit": "", "X-RateLimit-Remaining": "", "X-RateLimit-Reset": "",
-		}
-		draft6 := map[string]string{
-			"RateLimit-Limit": "5", "RateLimit-Remaining": "0", "RateLimit-Reset": "2",
-		}
-		old := map[string]string{
-			"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset,
-		}
-		for fields, want := range map[httplimit.Fields][]map[string]string{
-			0:                    {},
-			httplimit.Draft6:     {draft6, {"RateLimit-Policy": "5;w=1, 100;w=3600"}},
-			httplimit.XRateLimit: {old},
-			httplimit.Draft6 | httplimit.Draft11 | httplimit.XRateLimit: {draft6, old, {
-				"RateLimit-Policy": `"limit-1";q=5;w=1, "limit-2";q=100;w=3600`,
-				"RateLimit":        `"limit-1";r=0;t=2, "limit-2";r=0;t=0`,
-			}},
-		} {
-			w := visit(newMiddleware(t, says(both, nil), all, httplimit.WithFields(fields)), get(t))
-			all := maps.Clone(none)
-			for _, some := range want {
-				maps.Copy(all, some)
+	const d11, d6, x = httplimit.Draft11, httplimit.Draft6, httplimit.XRateLimit
+	burst := limit.Result{Limit: 5, Interval: time.Second, RetryAfter: 1500 * time.Millisecond}
+	both, whole, never := burst, burst, burst
+	both.Each = []limit.Result{burst, {Limit: 100, Interval: time.Hour}}
+	whole.RetryAfter = 2 * time.Second
+	never.Limit = 0
+	const reset = "946684802" // a bubble begins at midnight UTC 2000-01-01
+	for _, test := range []struct {
+		fields       httplimit.Fields
+		result       limit.Result
+		policy, rate string
+		older, xs    string // limit, remaining and reset
+	}{
+		{0, both, "", "", "  ", "  "},
+		{d6, both, "5;w=1, 100;w=3600", "", "5 0 2", "  "},
+		{x, both, "", "", "  ", "5 0 " + reset},
+		{d11 | d6 | x, both, `"limit-1";q=5;w=1, "limit-2";q=100;w=3600`,
+			`"limit-1";r=0;t=2, "limit-2";r=0;t=0`, "5 0 2", "5 0 " + reset},
+		{d6 | x, whole, "5;w=1", "", "5 0 2", "5 0 " + reset},
+		{d6 | x, never, "0;w=1", "", "0 0 2", "0 0 " + reset},
+		{d6 | x, limit.Result{Degraded: true, Limit: 7}, "7", "", "  ", "  "},
+		{d6 | x, limit.Result{Remaining: 7}, "", "", "  ", "  "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMiddleware(t, says(test.result, nil), all, httplimit.WithFields(test.fields))
+			h := visit(m, get(t)).Header()
+			header(t, h, map[string]string{"RateLimit-Policy": test.policy, "RateLimit": test.rate})
+			for prefix, want := range map[string]string{"RateLimit-": test.older, "X-RateLimit-": test.xs} {
+				got := h.Get(prefix+"Limit") + " " + h.Get(prefix+"Remaining") + " " + h.Get(prefix+"Reset")
+				if got != want || h.Get("Retry-After") == "" {
+					t.Errorf("fields %d of %+v: %q, want %q", test.fields, test.result, got, want)
+				}
 			}
-			header(t, w.Header(), all)
-		}
-		older := httplimit.WithFields(httplimit.Draft6 | httplimit.XRateLimit)
-		for policy, result := range map[string]limit.Result{
-			"7": {Allowed: true, Degraded: true, Limit: 7}, "": {Allowed: true, Remaining: 7},
-		} {
-			w := visit(newMiddleware(t, says(result, nil), all, older), get(t))
-			header(t, w.Header(), map[string]string{
-				"RateLimit-Policy": policy, "RateLimit-Limit": "", "RateLimit-Reset": "",
-				"X-RateLimit-Limit": "", "X-RateLimit-Reset": "",
-			})
-		}
-		burst.RetryAfter = 2 * time.Second
-		w := visit(newMiddleware(t, says(burst, nil), all, older), get(t))
-		header(t, w.Header(), map[string]string{"RateLimit-Reset": "2", "X-RateLimit-Reset": reset})
-		burst.Limit = 0
-		w = visit(newMiddleware(t, says(burst, nil), all, older), get(t))
-		header(t, w.Header(), map[string]string{
-			"RateLimit-Policy": "0;w=1", "RateLimit-Limit": "0", "X-RateLimit-Limit": "0",
 		})
-	})
+	}
 }
 
 // A Middleware within another adds lines to the fields, which RFC 9651 joins to one list. Fields for one
@@ -204,7 +187,7 @@ func FuzzFields(f *testing.F) {
 		seconds := redistest.Must(strconv.Atoi(w.Header().Get("Retry-After")))(t)
 		want := time.Duration(min(seconds, 1e9)) * time.Second // the most that is read
 		got, ok := httplimit.ReadDraft11(w.Header().Get("RateLimit"))
-		if known := most > 0 || interval > 0; ok != known || ok && after > 0 && got != want {
+		if item := most > 0 || interval > 0; ok != item || ok && after > 0 && got != want {
 			t.Errorf("%s: %v, %v, want %v", w.Header().Get("RateLimit"), got, ok, want)
 		}
 	})

@@ -7,10 +7,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -119,12 +124,13 @@ func outgoing(t *testing.T, method, url string, body io.Reader) *http.Request {
 
 const apiURL = "http://api.example.com/x"
 
+// response returns a response whose body panics if it is read.
 func response(code int, fields ...string) *http.Response {
 	h := http.Header{}
 	for i := 0; i < len(fields); i += 2 {
 		h.Set(fields[i], fields[i+1])
 	}
-	return &http.Response{StatusCode: code, Header: h, Body: newBody("body")}
+	return &http.Response{StatusCode: code, Header: h, Body: &body{}}
 }
 
 // send sends r and closes the body of the response.
@@ -144,4 +150,32 @@ func send(t *testing.T, sender http.RoundTripper, r *http.Request) (int, error) 
 func mustGet(t *testing.T, sender http.RoundTripper, url string) int {
 	t.Helper()
 	return redistest.Must(send(t, sender, outgoing(t, http.MethodGet, url, nil)))(t)
+}
+
+// exampleAddr is the address of the Redis of the examples.
+var exampleAddr string
+
+func TestMain(m *testing.M) {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	// Its clock is stopped, so that the examples print the same on a slow machine.
+	server.SetTime(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
+	exampleAddr = server.Addr()
+	warmUp()
+	code := m.Run()
+	server.Close()
+	os.Exit(code)
+}
+
+// warmUp lets the first call of the process, which takes longest, be none of an example: those have 100 ms.
+func warmUp() {
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+	if _, err := client.Keyed("first", 1, time.Minute).Allow(context.Background(), "call", 1); err != nil {
+		panic(err)
+	}
 }

@@ -26,8 +26,6 @@ type Middleware struct {
 	actual   func(*http.Request, Response) int64
 	reserver limit.KeyedReserver // is keyed, nil if requests do not reserve
 
-	reservingRules ReservingRules // is rules, nil if requests do not reserve
-
 	timeout    time.Duration
 	fallback   Fallback
 	shadow     bool
@@ -154,7 +152,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 		return false, c
 	}
 	if d.Err == nil {
-		m.setFields(w.Header(), d.Result, &c.lines)
+		m.setFields(w.Header(), d.Result)
 	}
 	if d.Status == 0 {
 		return true, c
@@ -172,15 +170,11 @@ func (m *Middleware) finish(r *http.Request, c *call) {
 	}
 }
 
-// A call is one call of the limiter, with the lines of the response in one allocation.
+// A call is one call of the limiter, and its reservation.
 type call struct {
-	lines [3]string
-	done  func(context.Context) error // gives back what Rules hold, nil if they hold nothing
-
-	reservation *limit.Reservation // nil if nothing was reserved
-	several     bool               // several limits were asked, each with its own estimate
-	key         string             // those of the Decision
-	cost        int64
+	admission.Held
+	key  string
+	done func(context.Context) error // gives back what Rules hold, nil if they hold nothing
 }
 
 // holds reports whether a request holds permits while it runs.
@@ -213,7 +207,8 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 		return d, nil, true
 	}
 	if d.Err = r.Context().Err(); d.Err == nil {
-		c = &call{key: d.Key, cost: d.Cost, several: m.rules != nil}
+		c = &call{key: d.Key}
+		c.Estimate, c.Several = d.Cost, m.rules != nil
 		m.ask(r, &d, c)
 		d.Err = m.explained(r, d.Err)
 	}
@@ -245,8 +240,8 @@ func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
 		d.Result, d.Err = m.keyed.Allow(ctx, d.Key, d.Cost)
 		return
 	}
-	c.reservation, d.Result, d.Err = m.reserver.TryReserve(ctx, d.Key, d.Cost)
-	c.several = d.Result.Each != nil
+	c.Reservation, d.Result, d.Err = m.reserver.TryReserve(ctx, d.Key, d.Cost)
+	c.Several = d.Result.Each != nil
 }
 
 func (m *Middleware) askRules(r *http.Request, d *Decision, c *call) {
@@ -256,12 +251,7 @@ func (m *Middleware) askRules(r *http.Request, d *Decision, c *call) {
 		ctx, cancel = m.within(r.Context())
 		return ctx
 	}
-	if m.reservingRules != nil {
-		d.Result, c.reservation, c.done, d.Err = m.reservingRules.ReserveRequest(
-			begin, r, m.user, m.address, d.Cost)
-		return
-	}
-	d.Result, c.done, d.Err = m.rules.AllowRequest(begin, r, m.user, m.address, d.Cost)
+	d.Result, c.Reservation, c.done, d.Err = m.rules.AllowRequest(begin, r, m.user, m.address, d.Cost)
 }
 
 // explained adds to a bare context.DeadlineExceeded that the limiter did not reply, and the timeout.

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,80 +72,74 @@ type problem struct {
 	Violated            []string `json:"violated-policies"`
 }
 
-// Each result of the limiter has its status, its problem document and its hook.
+// Each result of the limiter has its status, its problem document and its hook. With FallbackAllow a request
+// passes if the limiter fails, and with no other error. In shadow mode all pass, and hooks are called.
 func TestOutcomes(t *testing.T) {
 	const types = "https://iana.org/assignments/http-problem-types#"
 	const quota, reduced = types + "quota-exceeded", types + "temporary-reduced-capacity"
 	const blank = "about:blank"
-	invalidKey := fmt.Errorf("%w: secret", limit.ErrInvalidArgument)
-	tooMany := fmt.Errorf("%w: secret", limit.ErrPermitsExceedRate)
+	wrap := func(err error) error { return fmt.Errorf("%w: secret", err) }
+	of := func(each ...limit.Result) limit.Result { return limit.Result{Each: each} }
+	yes, no := limit.Result{Allowed: true, Name: "secret", Limit: 1}, limit.Result{Name: "secret", Limit: 1}
+	later := limit.Result{Limit: 1, RetryAfter: 1}
+	first, second, none := []string{"first"}, []string{"second"}, []string{}
 	for name, test := range map[string]struct {
-		result   limit.Result
-		err      error
-		fallback httplimit.Fallback
-		status   int
-		typ      string
-		violated []string
-		hook     string
+		result       limit.Result
+		err          error
+		status, open int // without and with FallbackAllow
+		typ          string
+		violated     []string
 	}{
-		"allowed": {result: limit.Result{Allowed: true, Name: "secret"}, status: 200},
-		"refused": {
-			result: limit.Result{Name: "secret"},
-			status: 429, typ: quota, violated: []string{"first"}, hook: "refused"},
-		"refused by one of two": {
-			result: limit.Result{Each: []limit.Result{{Limit: 1}, {Limit: 1, RetryAfter: 1}}},
-			status: 429, typ: quota, violated: []string{"second"}, hook: "refused"},
-		"refused by the first, the other would allow": {
-			result: limit.Result{Each: []limit.Result{{Limit: 1}, {Allowed: true, Limit: 1}}},
-			status: 429, typ: quota, violated: []string{"first"}, hook: "refused"},
-		"refused by both": {
-			result: limit.Result{Each: []limit.Result{{}, {}}},
-			status: 429, typ: quota, violated: []string{"first", "second"}, hook: "refused"},
-		"refused without the store": {
-			result: limit.Result{Degraded: true}, status: 429, typ: reduced, violated: []string{"first"},
-			hook: "refused"},
-		"failed": {
-			err: errSecret, status: 503, typ: reduced, violated: []string{}, hook: "error 503"},
-		"failed, open": {err: errSecret, fallback: httplimit.FallbackAllow, status: 200, hook: "error 0"},
-		"invalid key":  {err: invalidKey, status: 400, typ: blank, hook: "error 400"},
-		"invalid key, open": {
-			err: invalidKey, fallback: httplimit.FallbackAllow, status: 400, typ: blank, hook: "error 400"},
-		"misconfigured limiter": {
-			err: limit.ErrMisconfigured, status: 503, typ: reduced, violated: []string{}, hook: "error 503"},
-		"too many permits": {err: tooMany, status: 400, typ: blank, hook: "error 400"},
-		"too many permits, open": {
-			err: tooMany, fallback: httplimit.FallbackAllow, status: 400, typ: blank, hook: "error 400"},
+		"allowed":               {yes, nil, 200, 200, "", nil},
+		"refused":               {no, nil, 429, 429, quota, first},
+		"refused by one of two": {of(no, later), nil, 429, 429, quota, second},
+		"by the first of two":   {of(no, yes), nil, 429, 429, quota, first},
+		"refused by both":       {of(no, no), nil, 429, 429, quota, []string{"first", "second"}},
+		"without the store":     {limit.Result{Degraded: true}, nil, 429, 429, reduced, first},
+		"failed":                {yes, errSecret, 503, 200, reduced, none},
+		"misconfigured":         {yes, wrap(limit.ErrMisconfigured), 503, 200, reduced, none},
+		"invalid key":           {yes, wrap(limit.ErrInvalidArgument), 400, 400, blank, nil},
+		"too many permits":      {yes, wrap(limit.ErrPermitsExceedRate), 400, 400, blank, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var hooked string
-			m := newMiddleware(t, says(test.result, test.err), httplimit.Constant("secret"),
-				httplimit.WithFallback(test.fallback), httplimit.WithPolicies("first", "second"),
-				httplimit.WithRefusedHook(func(_ *http.Request, d httplimit.Decision) {
-					hooked += "refused"
-					if d.Key != "secret" || d.Cost != 1 || d.Err != nil || d.Status != test.status {
-						t.Errorf("%+v", d)
-					}
-				}),
-				httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) {
-					hooked += fmt.Sprint("error ", d.Status)
-					if !errors.Is(d.Err, test.err) {
-						t.Errorf("%+v", d)
-					}
-				}))
-			w := visit(m, get(t))
-			status(t, w, test.status)
-			if hooked != test.hook {
-				t.Errorf("hook %q, want %q", hooked, test.hook)
+		for _, mode := range []struct {
+			opt          httplimit.Option
+			status, told int // to the visitor, and to the hook
+		}{
+			{httplimit.WithFallback(httplimit.FallbackDeny), test.status, test.status},
+			{httplimit.WithFallback(httplimit.FallbackAllow), test.open, test.open},
+			{httplimit.WithShadow(), http.StatusOK, test.status},
+		} {
+			told := 0
+			hook := func(_ *http.Request, d httplimit.Decision) {
+				told = cmp.Or(d.Status, http.StatusOK)
+				if d.Key != "secret" || d.Cost != 1 || d.Err != test.err {
+					t.Errorf("%s: the hook received %+v", name, d)
+				}
 			}
-			_, isThere := w.Header()["Retry-After"]
-			if isThere != (test.status == http.StatusTooManyRequests) {
-				t.Errorf("Retry-After: %v", isThere)
+			opts := []httplimit.Option{mode.opt, httplimit.WithPolicies("first", "second"),
+				httplimit.WithExposedFields()}
+			if test.err == nil {
+				opts = append(opts, httplimit.WithRefusedHook(hook))
+			} else {
+				opts = append(opts, httplimit.WithErrorHook(hook))
 			}
-			if test.status == http.StatusOK {
-				return
+			if name == "allowed" {
+				mode.told = 0
 			}
-			checkProblem(t, w, test.typ, test.violated)
-		})
+			keyed := says(test.result, test.err)
+			w := visit(newMiddleware(t, keyed, httplimit.Constant("secret"), opts...), get(t))
+			t.Log(name)
+			status(t, w, mode.status)
+			_, there := w.Header()["Retry-After"]
+			if told != mode.told || there != (mode.status == http.StatusTooManyRequests) {
+				t.Errorf("the hook received %d, want %d; Retry-After: %v", told, mode.told, there)
+			}
+			if mode.status != http.StatusOK {
+				checkProblem(t, w, test.typ, test.violated)
+			} else if w.Header().Del("Content-Type"); mode.status != test.status && len(w.Header()) > 0 {
+				t.Errorf("a request that passes without a permit has %v", w.Header())
+			}
+		}
 	}
 }
 
@@ -198,62 +193,6 @@ func TestKeysAndCosts(t *testing.T) {
 			status(t, visit(m, get(t)), test.status)
 			if asked != test.asked {
 				t.Errorf("asked for %d permits, want %d", asked, test.asked)
-			}
-		})
-	}
-}
-
-// A request waits for a silent limiter until WithTimeout, and the hook receives an error with both.
-func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for timeout, opts := range map[time.Duration][]httplimit.Option{
-			100 * time.Millisecond: nil, time.Second: {httplimit.WithTimeout(time.Second)},
-		} {
-			var told error
-			hook := func(_ *http.Request, d httplimit.Decision) { told = d.Err }
-			opts = append(opts, httplimit.WithErrorHook(hook))
-			start := time.Now()
-			status(t, visit(newMiddleware(t, silent, all, opts...), get(t)), http.StatusServiceUnavailable)
-			if !errors.Is(told, limit.ErrNoAnswer) || !errors.Is(told, context.DeadlineExceeded) ||
-				!strings.Contains(told.Error(), "Redis in "+timeout.String()+" (httplimit.WithTimeout)") {
-				t.Errorf("the hook received %v, want ErrNoAnswer and the timeout", told)
-			}
-			if took := time.Since(start); took != timeout {
-				t.Errorf("took %v, want %v", took, timeout)
-			}
-		}
-	})
-}
-
-// In shadow mode hooks are called and no request is refused, and responses do not differ.
-func TestShadow(t *testing.T) {
-	for name, test := range map[string]struct {
-		keyed limit.Keyed
-		key   httplimit.KeyFunc
-		want  int
-	}{
-		"refused": {newMemory(t, 1, time.Hour), all, http.StatusTooManyRequests},
-		"failed":  {says(limit.Result{}, errSecret), all, http.StatusServiceUnavailable},
-		"no key":  {newMemory(t, 1, time.Hour), httplimit.Constant(""), http.StatusBadRequest},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var last httplimit.Decision
-			hook := func(_ *http.Request, d httplimit.Decision) { last = d }
-			m := newMiddleware(t, test.keyed, test.key, httplimit.WithShadow(), httplimit.WithExposedFields(),
-				httplimit.WithRefusedHook(hook), httplimit.WithErrorHook(hook),
-				httplimit.WithResponse(func(http.ResponseWriter, *http.Request, httplimit.Decision) {
-					t.Error("a response was written")
-				}))
-			for range 2 {
-				w := visit(m, get(t))
-				status(t, w, http.StatusOK)
-				w.Header().Del("Content-Type")
-				if len(w.Header()) != 0 || w.Body.String() != "welcome" {
-					t.Errorf("%v %s", w.Header(), w.Body)
-				}
-			}
-			if last.Status != test.want {
-				t.Errorf("%+v, want status %d", last, test.want)
 			}
 		})
 	}
@@ -357,18 +296,22 @@ func TestWriterIsNotWrapped(t *testing.T) {
 	})).ServeHTTP(w, get(t))
 }
 
-// After a visitor has disconnected, a request lasts until WithTimeout or its own deadline at most. It
-// is not served, and no hook is called.
-func TestVisitorDisconnects(t *testing.T) {
+// A request waits for a silent limiter until WithTimeout, and the hook receives an error with it. After a
+// visitor has disconnected, it lasts until then, or its own deadline; it is not served, and no hook called.
+func TestSilentLimiter(t *testing.T) {
+	const ms = time.Millisecond
 	for name, test := range map[string]struct {
-		leaves   time.Duration // after which the visitor disconnects; 0 is before the limiter is called
-		deadline time.Duration // of the request
-		want     time.Duration
+		leaves        time.Duration // after which the visitor disconnects; 0 is before the limiter is called
+		deadline      time.Duration // of the request
+		timeout, took time.Duration
+		told          string
 	}{
-		"before":        {0, time.Hour, 0},
-		"meanwhile":     {20 * time.Millisecond, time.Hour, 100 * time.Millisecond},
-		"deadline":      {time.Hour, 50 * time.Millisecond, 50 * time.Millisecond},
-		"both together": {time.Hour, 100 * time.Millisecond, 100 * time.Millisecond},
+		"the default":   {time.Hour, time.Hour, 100 * ms, 100 * ms, "in 100ms (httplimit.WithTimeout)"},
+		"a second":      {time.Hour, time.Hour, time.Second, time.Second, "in 1s (httplimit.WithTimeout)"},
+		"left before":   {0, time.Hour, 100 * ms, 0, ""},
+		"left":          {20 * ms, time.Hour, 100 * ms, 100 * ms, ""},
+		"deadline":      {time.Hour, 50 * ms, 100 * ms, 50 * ms, ""},
+		"both together": {time.Hour, 100 * ms, 100 * ms, 100 * ms, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
@@ -377,18 +320,86 @@ func TestVisitorDisconnects(t *testing.T) {
 				cancel()
 			}
 			defer time.AfterFunc(test.leaves, cancel).Stop()
+			var told error
 			called, start := false, time.Now()
+			opts := []httplimit.Option{httplimit.WithErrorHook(
+				func(_ *http.Request, d httplimit.Decision) { told = d.Err })}
+			if name != "the default" {
+				opts = append(opts, httplimit.WithTimeout(test.timeout))
+			}
 			keyed := limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
 				called = true
 				return silent(ctx, key, n)
 			})
-			m := newMiddleware(t, keyed, all, httplimit.WithFallback(httplimit.FallbackAllow),
-				httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { t.Errorf("%+v", d) }))
-			w := visit(m, get(t).WithContext(ctx))
+			w := visit(newMiddleware(t, keyed, all, opts...), get(t).WithContext(ctx))
 			status(t, w, http.StatusServiceUnavailable)
-			took := time.Since(start)
-			if w.Body.Len() > 0 || took != test.want || called != (test.leaves > 0) {
-				t.Errorf("%s: took %v, want %v; called %v; %s", name, took, test.want, called, w.Body)
+			if took := time.Since(start); took != test.took || called != (test.leaves > 0) {
+				t.Errorf("%s: took %v, want %v; called %v", name, took, test.took, called)
+			}
+			if gone := test.told == ""; gone != (told == nil) || gone != (w.Body.Len() == 0) ||
+				!gone && (!errors.Is(told, limit.ErrNoAnswer) || !errors.Is(told, context.DeadlineExceeded) ||
+					!strings.Contains(told.Error(), test.told)) {
+				t.Errorf("%s: the hook received %v, want %q", name, told, test.told)
+			}
+		})
+	}
+}
+
+// A blank is a ResponseWriter that allocates nothing.
+type blank struct{ h http.Header }
+
+func (b blank) Header() http.Header         { return b.h }
+func (b blank) Write(p []byte) (int, error) { return len(p), nil }
+func (b blank) WriteHeader(int)             {}
+
+// costs returns a function that sends one request through a Middleware to an empty handler.
+func costs(tb testing.TB, result limit.Result) func() {
+	m := newMiddleware(tb, says(result, nil), httplimit.ByAddress(), httplimit.WithPolicies("burst", "daily"))
+	handler := m.Handler(ignore)
+	// The context of a server's request can end.
+	ctx, cancel := context.WithCancel(context.Background())
+	tb.Cleanup(cancel)
+	r := get(tb).WithContext(ctx)
+	r.RemoteAddr = "203.0.113.7:4711"
+	h := http.Header{}
+	return func() {
+		clear(h)
+		h["Content-Type"] = nil // every response has a header, whose first entry allocates
+		handler.ServeHTTP(blank{h}, r)
+	}
+}
+
+var (
+	granted = limit.Result{
+		Allowed: true, Limit: 100, Interval: time.Minute, Remaining: 50, ResetAfter: 30 * time.Second,
+	}
+	denied = limit.Result{Limit: 100, Interval: time.Minute, RetryAfter: time.Second, ResetAfter: time.Minute}
+	two    = limit.Result{Allowed: true, Limit: 100, Each: []limit.Result{granted, granted}}
+)
+
+// measured are the requests that the test and the benchmark share.
+var measured = []struct {
+	name   string
+	result limit.Result
+	most   float64 // allocations
+}{{"granted", granted, 11}, {"two", two, 11}, {"refused", denied, 15}}
+
+// A request costs few allocations, besides those of the limiter.
+func TestRequestsCostFewAllocations(t *testing.T) {
+	for _, test := range measured {
+		if got := testing.AllocsPerRun(1000, costs(t, test.result)); got > test.most {
+			t.Errorf("%s: %v allocations, want at most %v", test.name, got, test.most)
+		}
+	}
+}
+
+func BenchmarkMiddleware(b *testing.B) {
+	for _, bench := range measured {
+		b.Run(bench.name, func(b *testing.B) {
+			request := costs(b, bench.result)
+			b.ReportAllocs()
+			for b.Loop() {
+				request()
 			}
 		})
 	}

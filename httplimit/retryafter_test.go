@@ -77,80 +77,69 @@ func delayed(t *testing.T, first *http.Response) time.Duration {
 
 // A refusal delays the next request to its host, whatever fields contain the time.
 func TestRefusalDelaysTheNextRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const none = 0
-		began := time.Now()
-		f := func(fields ...string) []string { return fields }
-		date := func(d time.Duration) string { return began.Add(d).UTC().Format(http.TimeFormat) }
-		// A bubble is in the year 2000, whose Unix times have 9 digits; the server is not.
-		server := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-		unix := func(d time.Duration, ms string) []string {
-			return f("Date", server.Format(http.TimeFormat),
-				"X-RateLimit-Reset", strconv.FormatInt(server.Add(d).Unix(), 10)+ms)
-		}
-		for name, test := range map[string]struct {
-			code   int
-			fields []string
-			want   time.Duration
-		}{
-			"seconds":      {429, f("Retry-After", "3"), 3 * time.Second},
-			"503":          {503, f("Retry-After", "3"), 3 * time.Second},
-			"200":          {200, f("Retry-After", "3"), none},
-			"403":          {403, f("Retry-After", "3"), none},
-			"0 seconds":    {429, f("Retry-After", "0", "RateLimit", `"a";r=0;t=9`), none},
-			"no field":     {429, f(), none},
-			"rubbish":      {429, f("Retry-After", "soon"), none},
-			"below 0":      {429, f("Retry-After", "-3"), none},
-			"a fraction":   {429, f("Retry-After", "0.493"), 493 * time.Millisecond},
-			"two dots":     {429, f("Retry-After", "1.5.2"), none},
-			"an exponent":  {429, f("Retry-After", "1e1"), none},
-			"for too long": {429, f("Retry-After", "86400"), 10 * time.Minute},
-			"for ever":     {429, f("Retry-After", strings.Repeat("9", 99)), 10 * time.Minute},
-			"a date":       {429, f("Retry-After", date(5*time.Second)), 5 * time.Second},
-			"a date past":  {429, f("Retry-After", date(-5*time.Second)), none},
-			"a date of another clock": {429, f(
-				"Date", date(-time.Hour), "Retry-After", date(-time.Hour+7*time.Second)), 7 * time.Second},
-			"draft 11": {429, f("RateLimit", `"a";r=0;t=4`), 4 * time.Second},
-			"draft 11, after": {
-				429, f("Retry-After", "2", "RateLimit", `"a";r=0;t=4`), 2 * time.Second},
-			"draft 11, several": {
-				429, f("RateLimit", `"a";r=5;t=9, "b,;";t=4;r=0,"c";r=0;t=3`), 4 * time.Second},
-			"draft 11, some left": {429, f("RateLimit", `"a";r=1;t=4`), none},
-			"draft 6": {
-				429, f("RateLimit-Remaining", "0", "RateLimit-Reset", "6"), 6 * time.Second},
-			"draft 6, a fraction":   {429, f("RateLimit-Reset", "6.5"), 6500 * time.Millisecond},
-			"draft 6, no remaining": {429, f("RateLimit-Reset", "6"), 6 * time.Second},
-			"draft 6, some left": {
-				429, f("RateLimit-Remaining", "1", "RateLimit-Reset", "6"), none},
-			"X, seconds": {
-				429, f("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8"), 8 * time.Second},
-			"X, Unix time, a fraction": {429, unix(9*time.Second, ".250"), 9250 * time.Millisecond},
-			"X, some left": {
-				429, f("X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "8"), none},
-			"X, seconds, the most":  {429, f("X-RateLimit-Reset", "999999999"), 10 * time.Minute},
-			"X, a time of long ago": {429, unix(-time.Second, ""), none},
-			"X, far away": {
-				429, f("X-RateLimit-Reset", strings.Repeat("9", 18)), 10 * time.Minute},
-			"X, a date":          {429, f("X-RateLimit-Reset", date(5*time.Second)), 5 * time.Second},
-			"X, Unix time":       {429, unix(9*time.Second, ""), 9 * time.Second},
-			"X, Unix time in ms": {429, unix(9*time.Second, "000"), 9 * time.Second},
-		} {
-			test.fields = append(f("Date", date(0)), test.fields...) // which the table may replace
+	const none = 0
+	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of a bubble
+	f := func(fields ...string) []string { return fields }
+	date := func(d time.Duration) string { return began.Add(d).UTC().Format(http.TimeFormat) }
+	// A bubble is in the year 2000, whose Unix times have 9 digits; the server is not.
+	server := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	unix := func(d time.Duration, ms string) []string {
+		return f("Date", server.Format(http.TimeFormat),
+			"X-RateLimit-Reset", strconv.FormatInt(server.Add(d).Unix(), 10)+ms)
+	}
+	for name, test := range map[string]struct {
+		code   int
+		fields []string
+		want   time.Duration
+	}{
+		"seconds":      {429, f("Retry-After", "3"), 3 * time.Second},
+		"503":          {503, f("Retry-After", "3"), 3 * time.Second},
+		"200":          {200, f("Retry-After", "3"), none},
+		"403":          {403, f("Retry-After", "3"), none},
+		"0 seconds":    {429, f("Retry-After", "0", "RateLimit", `"a";r=0;t=9`), none},
+		"no field":     {429, f(), none},
+		"rubbish":      {429, f("Retry-After", "soon"), none},
+		"below 0":      {429, f("Retry-After", "-3"), none},
+		"a fraction":   {429, f("Retry-After", "0.493"), 493 * time.Millisecond},
+		"two dots":     {429, f("Retry-After", "1.5.2"), none},
+		"an exponent":  {429, f("Retry-After", "1e1"), none},
+		"for too long": {429, f("Retry-After", "86400"), 10 * time.Minute},
+		"for ever":     {429, f("Retry-After", strings.Repeat("9", 99)), 10 * time.Minute},
+		"a date":       {429, f("Retry-After", date(5*time.Second)), 5 * time.Second},
+		"a date past":  {429, f("Retry-After", date(-5*time.Second)), none},
+		"a date of another clock": {429, f(
+			"Date", date(-time.Hour), "Retry-After", date(-time.Hour+7*time.Second)), 7 * time.Second},
+		"draft 11": {429, f("RateLimit", `"a";r=0;t=4`), 4 * time.Second},
+		"draft 11, after": {
+			429, f("Retry-After", "2", "RateLimit", `"a";r=0;t=4`), 2 * time.Second},
+		"draft 11, several": {
+			429, f("RateLimit", `"a";r=5;t=9, "b,;";t=4;r=0,"c";r=0;t=3`), 4 * time.Second},
+		"draft 11, some left": {429, f("RateLimit", `"a";r=1;t=4`), none},
+		"draft 6": {
+			429, f("RateLimit-Remaining", "0", "RateLimit-Reset", "6"), 6 * time.Second},
+		"draft 6, a fraction":   {429, f("RateLimit-Reset", "6.5"), 6500 * time.Millisecond},
+		"draft 6, no remaining": {429, f("RateLimit-Reset", "6"), 6 * time.Second},
+		"draft 6, some left": {
+			429, f("RateLimit-Remaining", "1", "RateLimit-Reset", "6"), none},
+		"X, seconds": {
+			429, f("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8"), 8 * time.Second},
+		"X, Unix time, a fraction": {429, unix(9*time.Second, ".250"), 9250 * time.Millisecond},
+		"X, some left": {
+			429, f("X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "8"), none},
+		"X, seconds, the most":  {429, f("X-RateLimit-Reset", "999999999"), 10 * time.Minute},
+		"X, a time of long ago": {429, unix(-time.Second, ""), none},
+		"X, far away": {
+			429, f("X-RateLimit-Reset", strings.Repeat("9", 18)), 10 * time.Minute},
+		"X, a date":          {429, f("X-RateLimit-Reset", date(5*time.Second)), 5 * time.Second},
+		"X, Unix time":       {429, unix(9*time.Second, ""), 9 * time.Second},
+		"X, Unix time in ms": {429, unix(9*time.Second, "000"), 9 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
 			if got := delayed(t, response(test.code, test.fields...)); got != test.want {
 				t.Errorf("%s: delayed for %v, want %v", name, got, test.want)
 			}
-		}
-	})
-}
-
-// Without a Date in the response a date is compared with the clock of the client.
-func TestRefusalWithoutDate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		at := time.Now().Add(5 * time.Second).UTC().Format(http.TimeFormat)
-		if got := delayed(t, response(429, "Retry-After", at)); got != 5*time.Second {
-			t.Errorf("delayed for %v", got)
-		}
-	})
+		})
+	}
 }
 
 // A refusal delays requests to its host only.
@@ -214,87 +203,72 @@ func TestTooLongDelayDoesNotSend(t *testing.T) {
 	}
 }
 
-// Replayable requests are sent again with their bodies, as often as WithRetries allows, and the bodies
-// of refusals are closed.
+// Replayable requests are sent again with their bodies, as often as WithRetries allows, and the bodies of
+// refusals, which may never end, are closed unread. There is no retry without a time, or after too long.
 func TestReplayableRequestsAreRetried(t *testing.T) {
 	text := func() io.Reader { return strings.NewReader("text") } // has a GetBody
+	keyed := func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }
+	noMethod := func(r *http.Request) { r.Method = "" }
+	noBody := func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, errSecret } }
 	for name, test := range map[string]struct {
 		method   string
 		body     io.Reader
 		change   func(*http.Request)
 		refusals int
+		wait     string
 		sent     int
 	}{
-		"get": {method: http.MethodGet, refusals: 2, sent: 3},
-		"no method is get": {method: http.MethodGet, refusals: 1, sent: 2,
-			change: func(r *http.Request) { r.Method = "" }},
-		"three times at most": {method: http.MethodGet, refusals: 9, sent: 3},
-		"put with a body":     {method: http.MethodPut, body: text(), refusals: 1, sent: 2},
-		"put, an empty body":  {method: http.MethodPut, body: http.NoBody, refusals: 1, sent: 2},
-		"put, no GetBody":     {method: http.MethodPut, body: newBody("text"), refusals: 1, sent: 1},
-		"post":                {method: http.MethodPost, body: text(), refusals: 1, sent: 1},
-		"post with a key": {method: http.MethodPost, body: text(), refusals: 1, sent: 2,
-			change: func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }},
-		"put, GetBody fails": {method: http.MethodPut, body: text(), refusals: 1, sent: 1,
-			change: func(r *http.Request) {
-				r.GetBody = func() (io.ReadCloser, error) { return nil, errSecret }
-			}},
+		"get":                 {http.MethodGet, nil, nil, 2, "2", 3},
+		"no method is get":    {http.MethodGet, nil, noMethod, 1, "2", 2},
+		"three times at most": {http.MethodGet, nil, nil, 9, "2", 3},
+		"put with a body":     {http.MethodPut, text(), nil, 1, "2", 2},
+		"put, an empty body":  {http.MethodPut, http.NoBody, nil, 1, "2", 2},
+		"put, no GetBody":     {http.MethodPut, newBody("text"), nil, 1, "2", 1},
+		"put, GetBody fails":  {http.MethodPut, text(), noBody, 1, "2", 1},
+		"post":                {http.MethodPost, text(), nil, 1, "2", 1},
+		"post with a key":     {http.MethodPost, text(), keyed, 1, "2", 2},
+		"no time":             {http.MethodGet, nil, nil, 1, "", 1},
+		"too long":            {http.MethodGet, nil, nil, 1, "61", 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, refusals := &script{}, []*http.Response{}
 			for range test.refusals {
-				refusals = append(refusals, response(429, "Retry-After", "2"))
+				refusals = append(refusals, response(429, "Retry-After", test.wait))
 			}
 			s.responses = append(s.responses, refusals...)
 			r := outgoing(t, test.method, apiURL, test.body)
 			if test.change != nil {
 				test.change(r)
 			}
-			code, err := send(t, newRetryAfter(t, s, httplimit.WithRetries(2)), r)
-			want := http.StatusOK
+			start, want := time.Now(), http.StatusOK
 			if test.sent <= test.refusals {
 				want = http.StatusTooManyRequests
 			}
-			if code != want || err != nil || len(s.times) != test.sent {
-				t.Errorf("%s: %d, %v, sent %d times", name, code, err, len(s.times))
+			h := newRetryAfter(t, s, httplimit.WithRetries(2))
+			if code, err := send(t, h, r); code != want || err != nil {
+				t.Errorf("%s: %d, %v", name, code, err)
 			}
-			for i := range s.times {
-				if got := s.times[i].Sub(s.times[0]); got != time.Duration(i)*2*time.Second {
-					t.Errorf("%s: sent at %v", name, got)
-				}
-				if s.bodies[i] != s.bodies[0] {
-					t.Errorf("%s: bodies %q", name, s.bodies)
-				}
+			t.Log(name)
+			s.want(t, start, []time.Duration{0, 2 * time.Second, 4 * time.Second}[:test.sent]...)
+			if slices.ContainsFunc(s.bodies, func(b string) bool { return b != s.bodies[0] }) {
+				t.Errorf("bodies %q", s.bodies)
 			}
 			for i := range min(test.sent, test.refusals) {
 				if b, _ := refusals[i].Body.(*body); !b.closed {
-					t.Errorf("%s: the body of refusal %d is open", name, i)
+					t.Errorf("the body of refusal %d is open", i)
 				}
 			}
 		})
 	}
 }
 
-// There is no retry without a time, after too long a time, or after an error of the transport.
-func TestNoRetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		for _, refusal := range []*http.Response{
-			response(429), response(503), response(429, "Retry-After", "61"),
-		} {
-			s := &script{responses: []*http.Response{refusal}}
-			code := mustGet(t, newRetryAfter(t, s, httplimit.WithRetries(5)), apiURL)
-			if code != refusal.StatusCode || len(s.times) != 1 || time.Since(start) != 0 {
-				t.Errorf("%d, sent %d times", code, len(s.times))
-			}
-		}
-		fails := transport(func(*http.Request) (*http.Response, error) { return nil, errSecret })
-		r := outgoing(t, http.MethodGet, apiURL, nil)
-		_, err := send(t, newRetryAfter(t, fails, httplimit.WithRetries(5)), r)
-		if !errors.Is(err, errSecret) {
-			t.Error(err)
-		}
-	})
+// An error of the transport is returned.
+func TestTransportFails(t *testing.T) {
+	fails := transport(func(*http.Request) (*http.Response, error) { return nil, errSecret })
+	h := newRetryAfter(t, fails, httplimit.WithRetries(5))
+	if _, err := send(t, h, outgoing(t, http.MethodGet, apiURL, nil)); !errors.Is(err, errSecret) {
+		t.Error(err)
+	}
 }
 
 // If the context ends before a retry, the new body is closed.
@@ -313,19 +287,46 @@ func TestRetryEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A refusal whose body never ends does not delay the retry, and its body is closed.
-func TestRetryDoesNotWaitForABody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		endless, writer := io.Pipe() // a Read waits until it is closed
-		refusal := response(429, "Retry-After", "0")
-		refusal.Body = endless
-		s := &script{responses: []*http.Response{refusal}}
-		code := mustGet(t, newRetryAfter(t, s, httplimit.WithRetries(1)), apiURL)
-		if code != http.StatusOK || len(s.times) != 2 {
-			t.Errorf("%d after %d requests", code, len(s.times))
+// RateLimit is parsed by draft 11, and a malformed field is ignored (section 7).
+func TestReadDraft11(t *testing.T) {
+	for field, want := range map[string]time.Duration{
+		`"a";r=0;t=7`:                        7 * time.Second,
+		`"a";t=7;r=0`:                        7 * time.Second,
+		`"a"; r=0; t=7`:                      7 * time.Second,
+		`"a";r=0;t=7;pk=:cHsd:;x="r=9;t=99"`: 7 * time.Second,
+		`"a";r=0;t=7,"b";r=0;t=8`:            8 * time.Second,
+		`"a";r=0;t=0`:                        0,
+		`"a\";r=0;t=7"`:                      -1,
+		`"a\\";r=0;t=7`:                      7 * time.Second,
+		`"a";r=1;t=7`:                        -1,
+		`"a";r=0`:                            -1,
+		`"a";t=7`:                            -1,
+		`"a";r="0";t=7`:                      -1,
+		`"a";r=-1;t=7`:                       -1,
+		`"a";r=0;t=?1`:                       -1,
+		`"a";r=0;t=4.5`:                      -1,
+		`"a";r=0;t=4, "b`:                    -1,
+		`a;r=0;t=4`:                          4 * time.Second,
+		`"a";r=0;t=1000000000000000`:         -1,
+		`"a";r=0;t=999999999999999`:          1_000_000_000 * time.Second,
+		`"a`:                                 -1,
+		``:                                   -1,
+	} {
+		got, ok := httplimit.ReadDraft11(field)
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%s: %v, %v, want %v", field, got, ok, want)
 		}
-		if _, err := writer.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("the body of the refusal is open: %v", err)
+	}
+}
+
+// Whatever a server sends, there is a time of 0 or more, or none.
+func FuzzReadDraft11(f *testing.F) {
+	f.Add(`"a;,";r=0;t=7;t=8 ,	b;x="\"\\";t=1;r=0`)
+	f.Add(strings.Repeat(`;`, 1000))
+	f.Add(`\"`)
+	f.Fuzz(func(t *testing.T, field string) {
+		if d, ok := httplimit.ReadDraft11(field); d < 0 || !ok && d != 0 {
+			t.Fatalf("%q: %v, %v", field, d, ok)
 		}
 	})
 }

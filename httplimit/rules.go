@@ -17,20 +17,12 @@ type Rules interface {
 	// address return the user and the address of the sender, empty if unknown; AllowRequest returns
 	// their errors unchanged. begin starts the timeout and returns the context for the limits. Call
 	// it once, when the limits of the request are found: a visitor that can slow this down must not
-	// get a Fallback. done is not nil if the request holds permits while it runs; it gives them back.
+	// get a Fallback.
+	//
+	// reservation is that of the limits that are settled once it is known what the request used, nil
+	// if there are none. A Settle with one amount settles all of them. done is not nil if the request
+	// holds permits while it runs; it gives them back.
 	AllowRequest(
-		begin func() context.Context, r *http.Request, user, address func(*http.Request) (string, error),
-		n int64,
-	) (result limit.Result, done func(context.Context) error, err error)
-}
-
-// ReservingRules are Rules with limits that are settled once it is known what a request used.
-type ReservingRules interface {
-	Rules
-
-	// ReserveRequest is AllowRequest, and returns the reservation of the limits to settle; nil if
-	// there are none. A Settle with one amount settles all of them.
-	ReserveRequest(
 		begin func() context.Context, r *http.Request, user, address func(*http.Request) (string, error),
 		n int64,
 	) (
@@ -50,8 +42,7 @@ type ReservingRules interface {
 // WithActual the limits that the rules mark are settled, all by one Settle; after a panic their
 // estimates count, whatever WithActual says.
 //
-// If rules or an option is nil, an argument of an option is out of its bounds, or WithSettle
-// or WithActual is given and rules are not ReservingRules, the error is a
+// If rules or an option is nil, or an argument of an option is out of its bounds, the error is a
 // limit.ErrInvalidArgument.
 func NewRules(rules Rules, user KeyFunc, opts ...Option) (*Middleware, error) {
 	if rules == nil {

@@ -146,56 +146,51 @@ func TestOptionsWorkWithRules(t *testing.T) {
 }
 
 // A holding is Rules of which a request holds a permit while it runs.
-type holding struct {
-	held  int
-	fails error // of done
-}
+type holding struct{ held int }
 
 func (h *holding) AllowRequest(
 	_ func() context.Context, _ *http.Request, _, _ func(*http.Request) (string, error), _ int64,
-) (limit.Result, func(context.Context) error, error) {
+) (limit.Result, *limit.Reservation, func(context.Context) error, error) {
 	h.held++
-	return limit.Result{Allowed: true}, func(ctx context.Context) error {
+	return limit.Result{Allowed: true}, nil, func(ctx context.Context) error {
 		h.held--
-		return errors.Join(ctx.Err(), h.fails)
+		return errors.Join(ctx.Err(), errSecret)
 	}, nil
 }
 
-// A request gives its permits back when its handler has returned, even by a panic.
-func TestPermitsComeBackAfterTheHandler(t *testing.T) {
-	h := &holding{fails: errSecret}
-	var seen error
-	m := newRules(t, h, httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { seen = d.Err }))
-	handler := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if h.held != 1 {
-			t.Errorf("%d are held in the handler, want 1", h.held)
-		}
-		panic(http.ErrAbortHandler)
-	}))
-	func() {
-		defer func() { _ = recover() }()
-		handler.ServeHTTP(httptest.NewRecorder(), get(t))
-	}()
-	if h.held != 0 || !errors.Is(seen, errSecret) {
-		t.Errorf("%d are held after it, the hook received %v", h.held, seen)
+// A request gives its permits back when its handler has returned, even by a panic. After Admit they come back
+// when the server ends the context of the request. The hook gets the error.
+func TestPermitsComeBackAfterTheRequest(t *testing.T) {
+	for name, serve := range map[string]func(m *httplimit.Middleware, r *http.Request, h *holding){
+		"Handler": func(m *httplimit.Middleware, r *http.Request, h *holding) {
+			defer func() { _ = recover() }()
+			m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				if h.held != 1 {
+					t.Errorf("%d are held in the handler, want 1", h.held)
+				}
+				panic(http.ErrAbortHandler)
+			})).ServeHTTP(httptest.NewRecorder(), r)
+		},
+		"Admit": func(m *httplimit.Middleware, r *http.Request, h *holding) {
+			if !m.Admit(httptest.NewRecorder(), r) || h.held != 1 {
+				t.Errorf("%d are held after Admit, want 1", h.held)
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &holding{}
+			var seen error
+			m := newRules(t, h,
+				httplimit.WithErrorHook(func(_ *http.Request, d httplimit.Decision) { seen = d.Err }))
+			ctx, cancel := context.WithCancel(t.Context())
+			serve(m, get(t).WithContext(ctx), h)
+			cancel()
+			synctest.Wait()
+			if h.held != 0 || !errors.Is(seen, errSecret) {
+				t.Errorf("%s: %d are held after it, the hook received %v", name, h.held, seen)
+			}
+		})
 	}
-}
-
-// After Admit the permits come back when the server ends the context of the request.
-func TestPermitsOfAdmitComeBackWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &holding{}
-		m := newRules(t, h, httplimit.WithTimeout(time.Second))
-		ctx, cancel := context.WithCancel(t.Context())
-		if !m.Admit(httptest.NewRecorder(), get(t).WithContext(ctx)) || h.held != 1 {
-			t.Errorf("%d are held, want 1", h.held)
-		}
-		cancel()
-		synctest.Wait()
-		if h.held != 0 {
-			t.Errorf("%d are held after the request, want 0", h.held)
-		}
-	})
 }
 
 // slow are Rules that find the limits of a request in a minute; the limits do not answer.
@@ -203,11 +198,11 @@ type slow struct{}
 
 func (slow) AllowRequest(
 	begin func() context.Context, _ *http.Request, _, _ func(*http.Request) (string, error), _ int64,
-) (limit.Result, func(context.Context) error, error) {
+) (limit.Result, *limit.Reservation, func(context.Context) error, error) {
 	time.Sleep(time.Minute)
 	ctx := begin()
 	<-ctx.Done()
-	return limit.Result{}, nil, ctx.Err()
+	return limit.Result{}, nil, nil, ctx.Err()
 }
 
 // The timeout of the limiter begins when rules have found the limits of a request.

@@ -79,14 +79,7 @@ func (m *Middleware) reserves() bool { return m.settles || m.actual != nil }
 
 // checkReserver finds the limiter that reserves, if the options ask for one.
 func (m *Middleware) checkReserver(where string) error {
-	if !m.reserves() {
-		return nil
-	}
-	if m.rules != nil {
-		var ok bool
-		if m.reservingRules, ok = m.rules.(ReservingRules); !ok {
-			return invalid(where, "rules", "no ReservingRules", "be one for WithSettle and WithActual")
-		}
+	if m.rules != nil || !m.reserves() {
 		return nil
 	}
 	var err error
@@ -108,40 +101,30 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		next.ServeHTTP(w, r)
 		return
 	}
-	h := &admission.Held{Timeout: m.timeout}
-	var d Decision
-	if c != nil {
-		h.Reservation, d = c.reservation, Decision{Key: c.key, Cost: c.cost}
+	if c == nil {
+		c = &call{} // the request needs no permits
 	}
+	c.Timeout = m.timeout
 	if m.onError != nil {
-		h.OnError = func(err error) {
-			m.onError(r, Decision{Key: d.Key, Cost: d.Cost, Err: err})
-		}
+		c.OnError = func(err error) { m.onError(r, Decision{Key: c.key, Cost: c.Estimate, Err: err}) }
 	}
 	inner := r
 	if m.settles {
-		inner = r.WithContext(h.In(r.Context(), place))
+		inner = r.WithContext(c.In(r.Context(), place))
 	}
-	if m.actual == nil || h.Reservation == nil {
+	if m.actual == nil || c.Reservation == nil {
 		next.ServeHTTP(w, inner)
 		return
 	}
 	counted := &counter{ResponseWriter: w}
 	panicked := true
 	defer func() {
-		least := int64(0)
-		switch {
-		case panicked && c.several:
-			return
-		case panicked:
-			least = c.cost
-		default:
-			counted.sent(http.StatusOK) // by net/http, if the handler sent none
-		}
-		sent := Response{Status: counted.status, Bytes: counted.bytes, Header: w.Header()}
-		if actual := m.actual(r, sent); actual >= 0 {
-			_ = h.Settle(r.Context(), max(least, actual)) // the hook has the error
-		}
+		c.Finish(r.Context(), panicked, func() int64 {
+			if !panicked {
+				counted.sent(http.StatusOK) // by net/http, if the handler sent none
+			}
+			return m.actual(r, Response{Status: counted.status, Bytes: counted.bytes, Header: w.Header()})
+		})
 	}()
 	next.ServeHTTP(counted, inner)
 	panicked = false

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -35,4 +36,13 @@ func AddressKey(addr netip.Addr) string {
 		return addr.String()
 	}
 	return netip.PrefixFrom(addr, 64).Masked().String()
+}
+
+// Header returns the values of a header field, whose name is canonical, also of Host, which net/http keeps
+// outside of Header.
+func Header(r *http.Request, name string) []string {
+	if name == "Host" && r.Host != "" {
+		return []string{r.Host}
+	}
+	return r.Header[name]
 }

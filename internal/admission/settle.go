@@ -11,6 +11,8 @@ import (
 // A Held is the reservation of one request while it runs.
 type Held struct {
 	Reservation *limit.Reservation // nil if the request needs no permits, or passed without
+	Estimate    int64              // the permits that were asked for
+	Several     bool               // several limits were asked, each with its own estimate
 	Timeout     time.Duration      // of a settlement; 0 or less for none
 	OnError     func(error)        // receives the errors of settlements; may be nil
 
@@ -46,6 +48,21 @@ func Settle(ctx context.Context, place string, actual []int64) error {
 		}
 	}
 	return first
+}
+
+// Finish settles what actual returns, if that is not negative, when a request has ended. After a panic
+// nothing comes back: the estimate counts, or actual if it is more; of several limits their estimates.
+func (h *Held) Finish(ctx context.Context, panicked bool, actual func() int64) {
+	if h.Reservation == nil || panicked && h.Several {
+		return
+	}
+	n := actual()
+	if n >= 0 && panicked {
+		n = max(n, h.Estimate)
+	}
+	if n >= 0 {
+		_ = h.Settle(ctx, n) // OnError has the error
+	}
 }
 
 // Settle settles the reservation, if there is one. It goes on when ctx ends, because permits were used

@@ -240,8 +240,8 @@ rules:
 	})
 }
 
-// The context of a request begins, with the timeout of httplimit, when its rules were found: a path that takes
-// long to read must not use up the time of the limiter.
+// The context of a request begins, with the timeout of httplimit, when its rules were found: a path that
+// takes long to read must not use up the time of the limiter.
 func TestRulesAreFoundBeforeTheContextBegins(t *testing.T) {
 	r := inMemory(t, file("by: user", "limits: [{rate: 2/1h}]"))
 	ended, cancel := context.WithCancel(t.Context())
@@ -255,7 +255,7 @@ func TestRulesAreFoundBeforeTheContextBegins(t *testing.T) {
 			return ctx
 		}
 		user := func(*http.Request) (string, error) { asked = true; return "alice", nil }
-		_, _, err := r.AllowRequest(begin, httptest.NewRequest(http.MethodGet, "/", nil), user, nil, 1)
+		_, _, _, err := r.AllowRequest(begin, httptest.NewRequest(http.MethodGet, "/", nil), user, nil, 1)
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}

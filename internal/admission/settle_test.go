@@ -1,0 +1,86 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/admission"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// reserved returns a reservation of 5 permits.
+func reserved(t *testing.T, a *fixtures.Account) *limit.Reservation {
+	t.Helper()
+	return redistest.Must(a.Reserve(t.Context(), "k", 5, 0))(t)
+}
+
+// Settle settles the reservations of all middleware around a handler, each with the same amount, and those of
+// another place or of a request that is sent not at all. It returns the first error, and tells each.
+func TestSettleReachesEachReservation(t *testing.T) {
+	errBroken := errors.New("broken")
+	outer, broken := &fixtures.Account{Left: 10}, &fixtures.Account{Left: 10, Fails: errBroken}
+	apart, sent := &fixtures.Account{Left: 10}, &fixtures.Account{Left: 10}
+	told := 0
+	ctx := (&admission.Held{Reservation: reserved(t, outer)}).In(t.Context(), "http")
+	ctx = (&admission.Held{Reservation: reserved(t, apart)}).In(ctx, "grpc")
+	ctx = (&admission.Held{}).In(ctx, "http") // needs no permits
+	ctx = (&admission.Held{Reservation: reserved(t, broken), OnError: func(error) { told++ }}).In(ctx, "http")
+	if err := admission.Settle(ctx, "http", []int64{2}); !errors.Is(err, errBroken) || told != 1 {
+		t.Errorf("error is %v, told %d times", err, told)
+	}
+	alone := (&admission.Held{Reservation: reserved(t, sent)}).Alone(ctx, "http")
+	redistest.NoError(t, admission.Settle(alone, "http", []int64{1}))
+	outer.Wants(t, 8, 2)
+	broken.Wants(t, 8, 2)
+	apart.Wants(t, 5)
+	sent.Wants(t, 9, 1)
+	if err := admission.Settle(t.Context(), "http", nil); !errors.Is(err, limit.ErrNoReservation) {
+		t.Errorf("error is %v, want ErrNoReservation", err)
+	}
+}
+
+// A settlement goes on when the caller has left, until its timeout, which its error names.
+func TestSettlementsOutliveTheCaller(t *testing.T) {
+	waits := func(ctx context.Context) {
+		if ctx.Err() != nil {
+			t.Error(ctx.Err())
+		}
+		<-ctx.Done()
+	}
+	a := &fixtures.Account{Left: 10, Fails: context.DeadlineExceeded, Check: waits}
+	h := admission.Held{Reservation: reserved(t, a), Timeout: time.Millisecond}
+	ended, leave := context.WithCancel(t.Context())
+	leave()
+	const want = "settling: no answer within 1ms: context deadline exceeded"
+	if err := h.Settle(ended, 0); err == nil || err.Error() != want {
+		t.Errorf("error is %v", err)
+	}
+	a.Wants(t, 10, 0)
+}
+
+// Finish settles what a request used. A panic returns no permits, and a cost above the estimate is charged.
+func TestFinish(t *testing.T) {
+	for _, test := range []struct {
+		actual            int64
+		panicked, several bool
+		settled           []int64
+	}{
+		{2, false, false, []int64{2}}, {7, false, true, []int64{7}}, {-1, false, false, nil},
+		{2, true, false, []int64{5}}, {7, true, false, []int64{7}}, {-1, true, false, nil},
+		{7, true, true, nil},
+	} {
+		a := &fixtures.Account{Left: 10}
+		h := admission.Held{Reservation: reserved(t, a), Estimate: 5, Several: test.several}
+		h.Finish(t.Context(), test.panicked, func() int64 { return test.actual })
+		left := int64(5)
+		for _, n := range test.settled {
+			left = 10 - n
+		}
+		t.Logf("%+v", test)
+		a.Wants(t, left, test.settled...)
+	}
+}
