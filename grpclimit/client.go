@@ -2,9 +2,12 @@ package grpclimit
 
 import (
 	"context"
+	"io"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -31,14 +34,8 @@ func UnaryClientInterceptor(
 		ctx context.Context, method string, req, reply any,
 		cc *grpc.ClientConn, invoker grpc.UnaryInvoker, callOpts ...grpc.CallOption,
 	) error {
-		if g.reserves() {
-			invoke := func() error { return invoker(ctx, method, req, reply, cc, callOpts...) }
-			return g.newBooking(ctx, method).call(req, reply, invoke)
-		}
-		if r := g.pass(ctx, method, req, g.wait); r != nil {
-			return r.err()
-		}
-		return invoker(ctx, method, req, reply, cc, callOpts...)
+		invoke := func() error { return invoker(ctx, method, req, reply, cc, callOpts...) }
+		return g.newBooking(ctx, method).call(req, reply, invoke)
 	}
 }
 
@@ -53,25 +50,10 @@ func StreamClientInterceptor(
 		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 		method string, streamer grpc.Streamer, callOpts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
-		if g.reserves() {
-			open := func(ctx context.Context) (grpc.ClientStream, error) {
-				return streamer(ctx, desc, cc, method, callOpts...)
-			}
-			return g.newBooking(ctx, method).openStream(desc, open)
-		}
-		if !g.perMessage {
-			if r := g.pass(ctx, method, nil, g.wait); r != nil {
-				return nil, r.err()
-			}
+		open := func(ctx context.Context) (grpc.ClientStream, error) {
 			return streamer(ctx, desc, cc, method, callOpts...)
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		stream, err := streamer(ctx, desc, cc, method, callOpts...)
-		if err != nil {
-			cancel()
-			return nil, err
-		}
-		return &clientStream{stream, g, method, cancel, desc.ServerStreams}, nil
+		return g.newBooking(ctx, method).openStream(desc, open)
 	}
 }
 
@@ -84,40 +66,107 @@ func newClientGate(limiter limit.Keyed, key Key, opts []ClientOption) *gate {
 	return g
 }
 
-// A clientStream waits before each message that it sends.
+// call sends a call when there are permits for it.
+func (b *booking) call(req, reply any, invoke func() error) error {
+	if r := b.pass(req, b.wait); r != nil {
+		return r.err()
+	}
+	b.outcome.Request, b.outcome.Reply = req, reply
+	err := invoke()
+	b.end(false, err)
+	return err
+}
+
+// openStream opens a stream, with WithPerMessage at once.
+func (b *booking) openStream(
+	desc *grpc.StreamDesc, open func(context.Context) (grpc.ClientStream, error),
+) (grpc.ClientStream, error) {
+	if !b.gate.perMessage {
+		if r := b.pass(nil, b.wait); r != nil {
+			return nil, r.err()
+		}
+	}
+	ctx := b.ctx
+	if b.gate.settles {
+		ctx = b.Alone(ctx, place)
+	}
+	if !b.gate.perMessage && (b.gate.actual == nil || b.Reservation == nil) {
+		return open(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := open(ctx)
+	if err != nil {
+		cancel()
+		b.end(false, err)
+		return nil, err
+	}
+	abandoned := func() { b.end(false, status.FromContextError(ctx.Err()).Err()) }
+	stop := context.AfterFunc(ctx, abandoned)
+	over := func(err error) {
+		stop()
+		cancel()
+		b.end(false, err)
+	}
+	return &clientStream{stream, b, over, desc.ServerStreams}, nil
+}
+
+// A clientStream counts the messages of a stream, or, with WithPerMessage, waits before each that it sends.
 type clientStream struct {
 	grpc.ClientStream
-	gate       *gate
-	fullMethod string
-	cancel     context.CancelFunc // ends the stream, and releases its context after its end
-	many       bool               // the server sends more than one message
+	booking *booking
+	over    func(error) // settles the stream, and releases its context
+	many    bool        // the server sends more than one message
 }
 
 // SendMsg sends a message when there are permits for it.
 func (s *clientStream) SendMsg(message any) error {
-	if r := s.gate.pass(s.Context(), s.fullMethod, message, s.gate.wait); r != nil {
-		s.cancel() // an error of SendMsg promises that the stream is over
-		return r.err()
+	if b := s.booking; b.gate.perMessage {
+		if r := b.gate.pass(s.Context(), b.outcome.FullMethod, message, b.wait); r != nil {
+			s.over(r.err()) // an error of SendMsg promises that the stream is over
+			return r.err()
+		}
 	}
-	return s.ClientStream.SendMsg(message)
+	err := s.ClientStream.SendMsg(message)
+	if err == nil {
+		s.booking.requested(message)
+	}
+	return err
 }
 
 // RecvMsg receives a message.
 func (s *clientStream) RecvMsg(message any) error {
 	err := s.ClientStream.RecvMsg(message)
-	if err != nil || !s.many { // the stream is over
-		s.cancel()
+	switch {
+	case err == nil:
+		s.booking.replied(message)
+		if !s.many { // the stream is over
+			s.over(nil)
+		}
+	case err == io.EOF:
+		s.over(nil)
+	default:
+		s.over(err)
 	}
 	return err
 }
 
-// wait waits for the permits.
-func (g *gate) wait(ctx context.Context, key string, permits int64) (limit.Result, error) {
-	line, ok := g.limiter.(limit.KeyedAcquirer)
+// wait waits for the permits: in the line of the limiter, or until RetryAfter.
+func (b *booking) wait(ctx context.Context, key string, permits int64) (limit.Result, error) {
+	g := b.gate
+	line, inLine := g.limiter.(limit.KeyedAcquirer)
 	switch {
-	case g.shadow:
-		return g.allow(ctx, key, permits)
-	case ok && (!g.bounded || g.maxWait > 0):
+	case g.shadow || g.bounded && g.maxWait <= 0:
+		return b.allow(ctx, key, permits)
+	case g.reserver != nil:
+		timeout := time.Duration(math.MaxInt64)
+		if g.bounded {
+			timeout = g.maxWait
+		}
+		var err error
+		b.key, b.Estimate = key, permits
+		b.Reservation, err = g.reserver.Reserve(ctx, key, permits, timeout)
+		return limit.Result{Allowed: b.Reservation != nil}, err
+	case inLine:
 		return g.acquire(ctx, line, key, permits)
 	}
 	ask := func() (limit.Result, error) { return g.allow(ctx, key, permits) }

@@ -17,103 +17,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-func maxWait(d time.Duration) []grpclimit.ClientOption {
-	return []grpclimit.ClientOption{grpclimit.WithMaxWait(d)}
-}
-
-// A client waits for RetryAfter, or 100 ms without it, and then sends the call once.
-func TestClientWaitsForRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := saying(refusedFor(3*time.Second), refusedFor(2*time.Second), refusedFor(0), granted)
-		s := &service{}
-		redistest.NoError(t, emptyCall(t.Context(), serve(t, s, nil, waiting(f)...)))
-		f.wantWaits(t, 3*time.Second, 2*time.Second, 100*time.Millisecond)
-		if calls, _ := s.counted(); calls != 1 {
-			t.Errorf("%d calls arrived", calls)
-		}
-	})
-}
-
-// A call that may not wait long enough is refused at once, and is not sent.
-func TestClientRefusesTooLongWaits(t *testing.T) {
-	asks, inLine := saying(refusedFor(2*time.Second)), inLine(&line{wait: 2 * time.Second})
-	for name, test := range map[string]struct {
-		limiter  limit.Keyed
-		deadline time.Duration
-		opts     []grpclimit.ClientOption
-	}{
-		"deadline":             {asks, time.Second, nil},
-		"maximum":              {asks, time.Hour, maxWait(time.Second)},
-		"deadline and maximum": {asks, time.Second, maxWait(time.Hour)},
-		"no wait":              {asks, time.Hour, maxWait(0)},
-		"no wait, in line":     {inLine, time.Hour, maxWait(0)},
-		"below 0":              {inLine, time.Hour, maxWait(-1)},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &service{}
-			client := serve(t, s, nil, waiting(test.limiter, test.opts...)...)
-			ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
-			defer cancel()
-			began := time.Now()
-			err := emptyCall(ctx, client)
-			wantCode(t, err, codes.ResourceExhausted)
-			if retry, _ := details(err); retry.GetRetryDelay().AsDuration() != 2*time.Second {
-				t.Errorf("%s: RetryInfo %v", name, retry)
-			}
-			if calls, _ := s.counted(); calls != 0 || time.Since(began) != 0 {
-				t.Errorf("%s: %d calls arrived, after %v", name, calls, time.Since(began))
-			}
-		})
-	}
-}
-
-// A wait ends with the context of the call.
-func TestClientLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := serve(t, &service{}, nil, waiting(saying(refusedFor(time.Hour)))...)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, cancel)
-		began := time.Now()
-		wantCode(t, emptyCall(ctx, client), codes.Canceled)
-		if time.Since(began) != time.Minute {
-			t.Errorf("left after %v", time.Since(began))
-		}
-	})
-}
-
-// An error of the limiter ends the wait, in line or not, with the status of a server.
-func TestClientErrors(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		opts []grpclimit.ClientOption
-		want codes.Code
-	}{
-		{errSecret, nil, codes.Unavailable},
-		{errSecret, []grpclimit.ClientOption{grpclimit.WithFailOpen()}, codes.OK},
-		{limit.ErrPermitsExceedRate, nil, codes.ResourceExhausted},
-	} {
-		for _, limiter := range []limit.Keyed{saying(outcome{err: test.err}), inLine(&line{err: test.err})} {
-			client := serve(t, &service{}, nil, waiting(limiter, test.opts...)...)
-			wantCode(t, emptyCall(t.Context(), client), test.want)
-		}
-	}
-}
-
-// In shadow mode a client calls Allow once, and does not wait.
-func TestClientShadow(t *testing.T) {
-	f := saying(refusedFor(time.Hour))
-	for _, limiter := range []limit.Keyed{f, inLine(&line{wait: time.Hour})} {
-		client := serve(t, &service{}, nil, waiting(limiter, grpclimit.WithShadow())...)
-		redistest.NoError(t, emptyCall(t.Context(), client))
-	}
-	f.wantAsked(t, 1)
-}
-
-// A line is a limiter with a line, for the calls of one client.
+// A line is a limiter in whose line a call waits for each permit.
 type line struct {
-	wait     time.Duration
-	err      error
-	acquired []int64
+	wait time.Duration
+	err  error
 }
 
 func inLine(l *line) limit.Keyed { return limit.Shared(l) }
@@ -123,64 +30,88 @@ func (l *line) Allow(context.Context, int64) (limit.Result, error) {
 }
 
 func (l *line) Acquire(ctx context.Context, n int64) error {
-	l.acquired = append(l.acquired, n)
 	if l.err != nil {
 		return l.err
 	}
 	select {
-	case <-time.After(l.wait):
+	case <-time.After(time.Duration(n) * l.wait):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// If the limiter has a line, a call waits in it, until WithMaxWait or the end of the call.
-func TestClientWaitsInLine(t *testing.T) {
+// A client waits in the line of the limiter, or for RetryAfter, and sends the call once. It is refused if it
+// would wait too long, at once if the limiter tells how long, and ends with the context of the call.
+func TestClientWaits(t *testing.T) {
+	const s, minute, hour = time.Second, time.Minute, time.Hour
+	asks := func(d time.Duration) limit.Keyed { return saying(refusedFor(d)) }
+	lines := func(d time.Duration) limit.Keyed { return inLine(&line{wait: d}) }
+	fails := func(err error) (asks, lines limit.Keyed) {
+		return saying(outcome{err: err}), inLine(&line{err: err})
+	}
+	broken, brokenLine := fails(errors.Join(context.DeadlineExceeded, errSecret))
+	costly, costlyLine := fails(limit.ErrPermitsExceedRate)
+	open, shadow := grpclimit.WithFailOpen(), grpclimit.WithShadow()
+	most := grpclimit.WithMaxWait
 	for name, test := range map[string]struct {
+		limiter  limit.Keyed
 		deadline time.Duration
-		opts     []grpclimit.ClientOption
+		opt      grpclimit.ClientOption
 		want     codes.Code
 		took     time.Duration
+		retry    time.Duration // of RetryInfo
 	}{
-		"its turn":            {time.Hour, nil, codes.OK, time.Minute},
-		"before the maximum":  {time.Hour, maxWait(time.Hour), codes.OK, time.Minute},
-		"maximum":             {time.Hour, maxWait(time.Second), codes.ResourceExhausted, time.Second},
-		"deadline of context": {time.Second, maxWait(time.Hour), codes.DeadlineExceeded, time.Second},
+		"for RetryAfter, or 100 ms": {saying(refusedFor(3*s), refusedFor(2*s), refusedFor(0), granted),
+			hour, most(hour), codes.OK, 5*s + 100*time.Millisecond, 0},
+		"longer than the deadline": {asks(2 * s), s, most(hour), codes.ResourceExhausted, 0, 2 * s},
+		"longer than the maximum":  {asks(2 * s), hour, most(s), codes.ResourceExhausted, 0, 2 * s},
+		"no wait":                  {asks(2 * s), hour, most(0), codes.ResourceExhausted, 0, 2 * s},
+		"no wait in line":          {lines(2 * s), hour, most(0), codes.ResourceExhausted, 0, 2 * s},
+		"below 0":                  {lines(2 * s), hour, most(-1), codes.ResourceExhausted, 0, 2 * s},
+		"the caller leaves":        {asks(hour), 2 * hour, most(2 * hour), codes.Canceled, minute, 0},
+		"its turn in line":         {lines(minute), hour, most(hour), codes.OK, minute, 0},
+		"the maximum in line":      {lines(minute), hour, most(s), codes.ResourceExhausted, s, 0},
+		"the deadline in line":     {lines(minute), s, most(hour), codes.DeadlineExceeded, s, 0},
+		"a failure":                {broken, hour, most(1), codes.Unavailable, 0, 0},
+		"a failure in line":        {brokenLine, hour, most(1), codes.Unavailable, 0, 0},
+		"a failure, open":          {broken, hour, open, codes.OK, 0, 0},
+		"a failure in line, open":  {brokenLine, hour, open, codes.OK, 0, 0},
+		"too high a cost":          {costly, hour, most(hour), codes.ResourceExhausted, 0, 0},
+		"too high a cost in line":  {costlyLine, hour, most(hour), codes.ResourceExhausted, 0, 0},
+		"in the shadow":            {asks(hour), hour, shadow, codes.OK, 0, 0},
+		"in line, in the shadow":   {lines(hour), hour, shadow, codes.OK, 0, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			l := &line{wait: time.Minute}
-			cost := func(context.Context, string, any) int64 { return 3 }
-			opts := append(test.opts, grpclimit.WithCost(cost))
-			ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
-			defer cancel()
-			began := time.Now()
-			wantCode(t, emptyCall(ctx, serve(t, &service{}, nil, waiting(inLine(l), opts...)...)), test.want)
-			if took := time.Since(began); took != test.took {
-				t.Errorf("%s: took %v, want %v", name, took, test.took)
-			}
-			if len(l.acquired) != 1 || l.acquired[0] != 3 {
-				t.Errorf("%s: acquired %v", name, l.acquired)
-			}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &service{}
+				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
+				defer cancel()
+				if test.want == codes.Canceled {
+					time.AfterFunc(test.took, cancel)
+				}
+				began := time.Now()
+				err := emptyCall(ctx, serve(t, s, nil, waiting(test.limiter, test.opt)...))
+				wantCode(t, err, test.want)
+				retry, _ := details(err)
+				took, after := time.Since(began), retry.GetRetryDelay().AsDuration()
+				if took != test.took || after != test.retry {
+					t.Errorf("took %v, want %v; retry after %v, want %v", took, test.took, after, test.retry)
+				}
+				if calls, _ := s.counted(); (calls == 1) != (err == nil) {
+					t.Errorf("%d calls arrived", calls)
+				}
+			})
 		})
-	}
-}
-
-// The hook receives the error of a line even if the longest wait has passed.
-func TestClientLineFails(t *testing.T) {
-	var seen error
-	broken := &line{err: errors.Join(context.DeadlineExceeded, errSecret)}
-	client := serve(t, &service{}, nil, waiting(inLine(broken), grpclimit.WithMaxWait(time.Nanosecond),
-		grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { seen = d.Err }))...)
-	wantCode(t, emptyCall(t.Context(), client), codes.Unavailable)
-	if !errors.Is(seen, errSecret) {
-		t.Errorf("the hook received %v", seen)
 	}
 }
 
 // A stream waits before it begins, or, with WithPerMessage, before each message.
 func TestClientStreamWaits(t *testing.T) {
-	for waits, opts := range map[int][]grpclimit.ClientOption{1: nil, 3: {grpclimit.WithPerMessage()}} {
+	twice := grpclimit.WithCost(func(context.Context, string, any) int64 { return 2 })
+	for waits, opts := range map[int][]grpclimit.ClientOption{
+		2: {twice}, 6: {twice, grpclimit.WithPerMessage()},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			client := serve(t, &service{}, nil, waiting(inLine(&line{wait: time.Minute}), opts...)...)
 			began := time.Now()
@@ -198,8 +129,9 @@ func TestClientStreamIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{}
 		limiter := saying(granted, refusedFor(time.Hour))
-		opts := append(maxWait(time.Second), grpclimit.WithPerMessage())
-		stream, err := serve(t, s, nil, waiting(limiter, opts...)...).FullDuplexCall(t.Context())
+		second := grpclimit.WithMaxWait(time.Second)
+		stream, err := serve(t, s, nil, waiting(limiter, second, grpclimit.WithPerMessage())...).
+			FullDuplexCall(t.Context())
 		redistest.NoError(t, err)
 		redistest.NoError(t, stream.Send(&testpb.StreamingOutputCallRequest{}))
 		_, err = stream.Recv()
@@ -208,7 +140,7 @@ func TestClientStreamIsRefused(t *testing.T) {
 		_, err = stream.Recv()
 		wantCode(t, err, codes.Canceled)
 
-		once := serve(t, s, nil, waiting(saying(refusedFor(time.Hour)), maxWait(time.Second)...)...)
+		once := serve(t, s, nil, waiting(saying(refusedFor(time.Hour)), second)...)
 		_, err = once.FullDuplexCall(t.Context())
 		wantCode(t, err, codes.ResourceExhausted)
 		if calls, received := s.counted(); calls != 1 || received != 1 {

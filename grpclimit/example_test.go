@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
@@ -86,35 +85,18 @@ func withMiddleware(client *rratelimiter.Client) *grpc.Server {
 	)
 }
 
-// oneEach allows each key one permit a minute, without Redis.
-func oneEach() limit.Keyed {
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	return limit.KeyedFunc(func(_ context.Context, key string, _ int64) (limit.Result, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if seen[key] {
-			return limit.Result{Limit: 1, Interval: time.Minute, RetryAfter: 42 * time.Second}, nil
-		}
-		seen[key] = true
-		return limit.Result{Allowed: true, Limit: 1, Interval: time.Minute}, nil
-	})
-}
-
 func ExampleUnaryServerInterceptor() {
-	users := oneEach() // a Keyed, to share the limits over Redis
+	// A Keyed shares the limits over Redis; this one refuses all users.
+	users := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) {
+		return limit.Result{Limit: 1, Interval: time.Minute, RetryAfter: 42 * time.Second}, nil
+	})
 	interceptor := grpclimit.UnaryServerInterceptor(users, grpclimit.ByMetadata("x-user"),
 		grpclimit.WithPolicy("user"), logged(slog.New(slog.DiscardHandler)))
-	for range 2 {
-		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-user", "alice"))
-		_, err := interceptor(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/orders.Orders/List"},
-			func(context.Context, any) (any, error) { return nil, nil })
-		wait, _ := retryAfter(err)
-		fmt.Println(status.Code(err), wait)
-	}
-	// Output:
-	// OK 0s
-	// ResourceExhausted 42s
+	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-user", "alice"))
+	_, err := interceptor(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/orders.Orders/List"}, nil)
+	wait, _ := retryAfter(err)
+	fmt.Println(status.Code(err), wait)
+	// Output: ResourceExhausted 42s
 }
 
 func ExampleUnaryClientInterceptor() {

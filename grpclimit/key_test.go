@@ -21,25 +21,17 @@ func (a text) String() string { return string(a) }
 
 // The key is the IPv4 address or the /64 of IPv6, whatever the port.
 func TestByPeer(t *testing.T) {
-	tcp := func(ip, zone string) net.Addr {
-		return &net.TCPAddr{IP: net.ParseIP(ip), Port: 50051, Zone: zone}
-	}
+	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 50051} }
 	for _, test := range []struct {
 		addr net.Addr
 		want string // empty: ErrInvalidArgument
 	}{
-		{tcp("192.0.2.1", ""), "192.0.2.1"},
-		{tcp("::ffff:192.0.2.1", ""), "192.0.2.1"},
-		{tcp("2001:db8:1:2:3:4:5:6", ""), "2001:db8:1:2::/64"},
-		{tcp("2001:db8:1:2::ffff", ""), "2001:db8:1:2::/64"},
-		{tcp("fe80::1", "eth0"), "fe80::/64"},
+		{tcp("192.0.2.1"), "192.0.2.1"},
+		{tcp("::ffff:192.0.2.1"), "192.0.2.1"},
+		{tcp("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64"},
 		{text("[2001:db8::7]:1234"), "2001:db8::/64"},
-		{text("192.0.2.7:1234"), "192.0.2.7"},
-		{text("::ffff:192.0.2.7"), "192.0.2.7"},
-		{text("[::ffff:192.0.2.7]:1234"), "192.0.2.7"},
 		{text("bufconn"), "bufconn"},
 		{text(""), ""},
-		{&net.UnixAddr{Name: "@", Net: "unix"}, "unix"},
 		{&net.UnixAddr{Net: "unix"}, "unix"},
 		{&net.TCPAddr{Port: 1}, ":1"},
 		{nil, ""},

@@ -44,16 +44,19 @@ func TestServerOnAKeyed(t *testing.T) {
 	})
 }
 
-// A client waits in the line of a Keyed, or of one limiter.
+// A client waits in the line of a Keyed, or of one limiter, also for the permits that it reserves.
 func TestClientOnRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
 		one := c.RateLimiter("partner")
 		redistest.NoError(t, one.SetRate(t.Context(), rratelimiter.Overall, 1, time.Minute))
+		tokens := c.Keyed("tokens", 10, time.Minute)
 		for _, client := range []testpb.TestServiceClient{
 			serve(t, &service{}, nil, waiting(c.Keyed("methods", 1, time.Minute))...),
 			serve(t, &service{}, nil, waiting(limit.Shared(one))...),
+			serve(t, &service{}, nil,
+				waiting(tokens, ten, grpclimit.WithSettle(), grpclimit.WithMaxWait(time.Hour))...),
 		} {
 			began := time.Now()
 			redistest.NoError(t, emptyCall(t.Context(), client))

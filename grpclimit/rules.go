@@ -28,16 +28,9 @@ func UnaryServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.Unary
 	return func(
 		ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 	) (any, error) {
-		a := asker{gate: g, rules: r, user: user}
+		a := asker{booking: g.newBooking(ctx, info.FullMethod), rules: r, user: user}
 		defer a.done(ctx)
-		if g.reserves() {
-			b := g.newBooking(ctx, info.FullMethod)
-			return b.serveUnary(req, handler, b.of(&a))
-		}
-		if refused := g.pass(ctx, info.FullMethod, req, a.ask); refused != nil {
-			return nil, refused.to(ctx)
-		}
-		return handler(ctx, req)
+		return a.booking.serveUnary(req, handler, a.ask)
 	}
 }
 
@@ -48,13 +41,9 @@ func StreamServerRules(r *rules.Rules, user Key, opts ...ServerOption) grpc.Stre
 	return func(
 		srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 	) error {
-		a := asker{gate: g, rules: r, user: user}
+		a := asker{booking: g.newBooking(stream.Context(), info.FullMethod), rules: r, user: user}
 		defer a.done(stream.Context())
-		if g.reserves() {
-			b := g.newBooking(stream.Context(), info.FullMethod)
-			return b.serveStream(srv, stream, handler, b.of(&a))
-		}
-		return g.serve(srv, stream, info.FullMethod, handler, a.ask)
+		return a.booking.serveStream(srv, stream, handler, a.ask)
 	}
 }
 
@@ -70,22 +59,12 @@ func newRulesGate(r *rules.Rules, opts []ServerOption) *gate {
 	return g
 }
 
-// of returns an ask that reserves what the rules of a mark.
-func (b *booking) of(a *asker) ask {
-	return func(ctx context.Context, key string, permits int64) (limit.Result, error) {
-		b.key, b.permits = key, permits
-		result, err := a.ask(ctx, key, permits)
-		b.Reservation = a.grant.Reservation()
-		return result, err
-	}
-}
-
 // An asker asks the rules about one call, or about each message of a stream, and keeps the permits that
 // the last one holds.
 type asker struct {
-	gate  *gate
-	rules *rules.Rules
-	user  Key
+	booking *booking
+	rules   *rules.Rules
+	user    Key
 
 	mu    sync.Mutex // a message may be received while the handler returns
 	grant rules.Grant
@@ -105,7 +84,7 @@ func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limi
 			return metadata.ValueFromIncomingContext(ctx, name)
 		},
 		Address: func() (string, error) { return ByPeer(ctx, fullMethod) },
-		Timeout: a.gate.timeout,
+		Timeout: a.booking.gate.timeout,
 	}
 	if a.user != nil {
 		call.User = func() (string, error) {
@@ -118,6 +97,8 @@ func (a *asker) ask(ctx context.Context, fullMethod string, permits int64) (limi
 	}
 	var err error
 	a.grant, err = a.rules.Allow(ctx, call, permits)
+	b := a.booking
+	b.key, b.Estimate, b.Several, b.Reservation = fullMethod, permits, true, a.grant.Reservation()
 	return a.grant.Result, err
 }
 
@@ -126,7 +107,7 @@ func (a *asker) done(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.grant.Running() {
-		ctx, cancel := a.gate.within(context.WithoutCancel(ctx))
+		ctx, cancel := a.booking.gate.within(context.WithoutCancel(ctx))
 		defer cancel()
 		_ = a.grant.Done(ctx)
 	}

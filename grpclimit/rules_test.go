@@ -117,20 +117,6 @@ func TestRulesOfAStream(t *testing.T) {
 	}
 }
 
-// The time that the user takes does not count for WithTimeout: a peer that can slow it down would
-// bypass the limit.
-func TestUsersTakeTheirOwnTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := rulesOf(t, "rules: [{name: a, by: user, limits: [{rate: 1/1h}]}]")
-		unary := grpclimit.UnaryServerRules(r, func(context.Context, string) (string, error) {
-			time.Sleep(time.Minute)
-			return "alice", nil
-		}, grpclimit.WithFailOpen())
-		wantCode(t, intercepted(t.Context(), unary), codes.OK)
-		wantCode(t, intercepted(t.Context(), unary), codes.ResourceExhausted)
-	})
-}
-
 // Limits in a silent Redis have failed after WithTimeout.
 func TestRulesOnASilentRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,14 +1,18 @@
 package grpclimit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
@@ -60,72 +64,66 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Each error of the limiter has a status and a pushback, reaches the hook, and stays on the server.
+// Each error of the limiter or the Key has a status and a pushback, reaches the hook, and stays on the
+// server. With WithFailOpen a call goes on if the limiter fails, and with no other error. With WithShadow
+// all go on.
 func TestErrors(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("%w: %w", err, errSecret) }
-	tooMany, badKey := wrap(limit.ErrPermitsExceedRate), wrap(limit.ErrInvalidArgument)
-	open, shadow := grpclimit.WithFailOpen(), grpclimit.WithShadow()
+	who := status.Error(codes.Unauthenticated, "who are you?")
 	for name, test := range map[string]struct {
-		err      error
-		opt      grpclimit.ServerOption
+		outcome  outcome
+		key      error
 		want     codes.Code
 		pushback string
+		open     codes.Code // with WithFailOpen
 	}{
-		"failed":                 {errSecret, nil, codes.Unavailable, ""},
-		"status of another":      {status.Error(codes.NotFound, "secret"), nil, codes.Unavailable, ""},
-		"failed, open":           {errSecret, open, codes.OK, ""},
-		"too many permits":       {tooMany, nil, codes.ResourceExhausted, "-1"},
-		"too many permits, open": {tooMany, open, codes.ResourceExhausted, "-1"},
-		"bad key":                {badKey, nil, codes.InvalidArgument, ""},
-		"bad key, open":          {badKey, open, codes.InvalidArgument, ""},
-		"bad key, shadow":        {badKey, shadow, codes.OK, ""},
-		"misconfigured":          {wrap(limit.ErrMisconfigured), nil, codes.Unavailable, ""},
+		"refused": {
+			refusedFor(time.Second), nil, codes.ResourceExhausted, "1000", codes.ResourceExhausted},
+		"refused without a time": {refusedFor(0), nil, codes.ResourceExhausted, "", codes.ResourceExhausted},
+		"failed":                 {outcome{err: errSecret}, nil, codes.Unavailable, "", codes.OK},
+		"status of another": {
+			outcome{err: status.Error(codes.NotFound, "secret")}, nil, codes.Unavailable, "", codes.OK},
+		"too many permits": {outcome{err: wrap(limit.ErrPermitsExceedRate)}, nil,
+			codes.ResourceExhausted, "-1", codes.ResourceExhausted},
+		"a key it does not take": {outcome{err: wrap(limit.ErrInvalidArgument)}, nil,
+			codes.InvalidArgument, "", codes.InvalidArgument},
+		"misconfigured": {outcome{err: wrap(limit.ErrMisconfigured)}, nil, codes.Unavailable, "", codes.OK},
+		"no key": {
+			granted, wrap(limit.ErrInvalidArgument), codes.InvalidArgument, "", codes.InvalidArgument},
+		"the key fails":     {granted, errSecret, codes.Unavailable, "", codes.Unavailable},
+		"status of the key": {granted, who, codes.Unauthenticated, "", codes.Unauthenticated},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var seen []grpclimit.Decision
-			opts := []grpclimit.ServerOption{grpclimit.WithHook(
-				func(_ context.Context, d grpclimit.Decision) { seen = append(seen, d) })}
-			if test.opt != nil {
-				opts = append(opts, test.opt)
-			}
-			limiter := saying(outcome{err: test.err})
-			client := serve(t, &service{}, limited(limiter, grpclimit.ByMethod, opts...))
-			var trailer metadata.MD
-			err := emptyCall(t.Context(), client, grpc.Trailer(&trailer))
-			wantCode(t, err, test.want)
-			wantNoSecret(t, err, trailer)
-			if got := strings.Join(trailer.Get("grpc-retry-pushback-ms"), ","); got != test.pushback {
-				t.Errorf("pushback %q, want %q", got, test.pushback)
-			}
-			if retry, _ := details(err); retry != nil {
-				t.Errorf("RetryInfo: %v", retry)
-			}
-			passed := test.want == codes.OK
-			if len(seen) != 1 || !errors.Is(seen[0].Err, test.err) || seen[0].Passed != passed {
-				t.Errorf("the hook received %+v", seen)
-			}
-		})
-	}
-}
-
-// An error of a Key refuses the call without asking the limiter, also with WithFailOpen. A status is
-// returned unchanged.
-func TestErrorsOfAKey(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		want codes.Code
-	}{
-		{status.Error(codes.Unauthenticated, "who are you?"), codes.Unauthenticated},
-		{fmt.Errorf("%w: none", limit.ErrInvalidArgument), codes.InvalidArgument},
-		{errSecret, codes.Unavailable},
-	} {
-		key := func(context.Context, string) (string, error) { return "", test.err }
-		for _, opts := range [][]grpclimit.ServerOption{nil, {grpclimit.WithFailOpen()}} {
-			f := saying(granted)
-			err := emptyCall(t.Context(), serve(t, &service{}, limited(f, key, opts...)))
-			wantCode(t, err, test.want)
-			wantNoSecret(t, err, nil)
-			f.wantAsked(t, 0)
+		for _, mode := range []struct {
+			opt  grpclimit.ServerOption
+			want codes.Code
+		}{
+			{grpclimit.WithPolicy(""), test.want}, {grpclimit.WithFailOpen(), test.open},
+			{grpclimit.WithShadow(), codes.OK},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var seen []grpclimit.Decision
+				hook := grpclimit.WithHook(
+					func(_ context.Context, d grpclimit.Decision) { seen = append(seen, d) })
+				f := saying(test.outcome)
+				key := func(context.Context, string) (string, error) { return "k", test.key }
+				var trailer metadata.MD
+				err := emptyCall(t.Context(), serve(t, &service{}, limited(f, key, hook, mode.opt)),
+					grpc.Trailer(&trailer))
+				wantCode(t, err, mode.want)
+				wantNoSecret(t, err, trailer)
+				got := strings.Join(trailer.Get("grpc-retry-pushback-ms"), ",")
+				if got != test.pushback && err != nil || got != "" && err == nil {
+					t.Errorf("pushback %q, want %q", got, test.pushback)
+				}
+				if len(f.attempts()) > 0 != (test.key == nil) {
+					t.Errorf("the limiter was asked %d times", len(f.attempts()))
+				}
+				told := cmp.Or(test.key, test.outcome.err)
+				if len(seen) != 1 || !errors.Is(seen[0].Err, told) || seen[0].Passed != (err == nil) ||
+					seen[0].Result.Allowed || seen[0].Permits != 1 || seen[0].FullMethod != unaryMethod {
+					t.Errorf("the hook received %+v", seen)
+				}
+			})
 		}
 	}
 }
@@ -149,23 +147,6 @@ func TestKeyAndCost(t *testing.T) {
 	cost = 0
 	redistest.NoError(t, emptyCall(t.Context(), client))
 	f.wantAsked(t, 1)
-}
-
-// In shadow mode all calls go on, and the hook receives the refusal.
-func TestShadow(t *testing.T) {
-	var seen []grpclimit.Decision
-	client := serve(t, &service{}, limited(saying(refusedFor(time.Second)), grpclimit.ByMethod,
-		grpclimit.WithShadow(),
-		grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { seen = append(seen, d) })))
-	var trailer metadata.MD
-	redistest.NoError(t, emptyCall(t.Context(), client, grpc.Trailer(&trailer)))
-	if trailer.Len() != 0 {
-		t.Errorf("trailer: %v", trailer)
-	}
-	if len(seen) != 1 || seen[0].Result.Allowed || !seen[0].Passed || seen[0].Key != unaryMethod ||
-		seen[0].Permits != 1 || seen[0].FullMethod != unaryMethod {
-		t.Errorf("the hook received %+v", seen)
-	}
 }
 
 // A silent limiter has failed after WithTimeout, unless the call ends before that.
@@ -225,5 +206,145 @@ func TestBugsOfTheProgramPanic(t *testing.T) {
 			}()
 			test.build()
 		}()
+	}
+}
+
+// A stream is charged once, however many messages it has.
+func TestStreamIsChargedOnce(t *testing.T) {
+	f := saying(granted, refusedFor(time.Second))
+	s := &service{}
+	client := serve(t, s, limited(f, grpclimit.ByMethod))
+	responses, err := echo(t.Context(), client, 5)
+	redistest.NoError(t, err)
+	if responses != 5 {
+		t.Errorf("%d responses", responses)
+	}
+	f.wantAsked(t, 1)
+	if f.attempts()[0].key != bidiMethod {
+		t.Errorf("asked for %q", f.attempts()[0].key)
+	}
+	_, err = echo(t.Context(), client, 5)
+	wantCode(t, err, codes.ResourceExhausted)
+	if retry, quota := details(err); retry == nil || quota == nil {
+		t.Errorf("details: %v, %v", retry, quota)
+	}
+	if calls, _ := s.counted(); calls != 1 {
+		t.Errorf("the handler was called %d times", calls)
+	}
+}
+
+// With WithPerMessage each message is charged. The refusal is the status of the stream, even if the
+// handler receives again, or returns another error or none.
+func TestServerStreamPerMessage(t *testing.T) {
+	for name, swallow := range map[string]error{
+		"returned": nil, "replaced": errors.New("cannot receive"), "ignored": io.EOF,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := saying(granted, granted, refusedFor(time.Second))
+			s := &service{swallow: swallow}
+			client := serve(t, s, limited(f, grpclimit.ByMethod, grpclimit.WithPerMessage(),
+				grpclimit.WithCost(func(_ context.Context, _ string, message any) int64 {
+					if _, ok := message.(*testpb.StreamingOutputCallRequest); !ok {
+						t.Errorf("the cost of %T", message)
+					}
+					return 2
+				})))
+			responses, err := echo(t.Context(), client, 5)
+			wantCode(t, err, codes.ResourceExhausted)
+			if retry, _ := details(err); retry.GetRetryDelay().AsDuration() != time.Second {
+				t.Errorf("RetryInfo: %v", retry)
+			}
+			if _, received := s.counted(); responses != 2 || received != 2 {
+				t.Errorf("%d responses, %d messages received, want 2", responses, received)
+			}
+			f.wantAsked(t, 3)
+			if f.attempts()[0].n != 2 {
+				t.Errorf("asked for %d", f.attempts()[0].n)
+			}
+		})
+	}
+}
+
+// retries is a service config whose own backoff differs much from the waits of the limiters here.
+const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+	"maxAttempts": 3, "initialBackoff": "100s", "maxBackoff": "100s", "backoffMultiplier": 1,
+	"retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
+
+// echoOnce sends one message on a stream, and receives one.
+func echoOnce(ctx context.Context, c testpb.TestServiceClient, _ ...grpc.CallOption) error {
+	_, err := echo(ctx, c, 1)
+	return err
+}
+
+// A client with a retry policy waits exactly for RetryAfter, in ms, rounded up. The retry proves that
+// the response is Trailers-Only: otherwise the client ignores the pushback, and cannot retry a stream.
+// It does not retry if the wait cannot help or is more than 24 days.
+func TestRetryPolicyWaitsForRetryAfter(t *testing.T) {
+	const s, day = time.Second, 24 * time.Hour
+	perMessage := grpclimit.WithPerMessage()
+	twice := []outcome{refusedFor(3 * s), refusedFor(1500 * time.Microsecond), granted}
+	for name, test := range map[string]struct {
+		call     func(context.Context, testpb.TestServiceClient, ...grpc.CallOption) error
+		opts     []grpclimit.ServerOption
+		outcomes []outcome
+		waits    []time.Duration
+		want     codes.Code
+	}{
+		"unary":  {emptyCall, nil, twice, []time.Duration{3 * s, 2 * time.Millisecond}, codes.OK},
+		"stream": {echoOnce, nil, twice, []time.Duration{3 * s, 2 * time.Millisecond}, codes.OK},
+		"per message": {echoOnce, []grpclimit.ServerOption{perMessage}, twice[1:],
+			[]time.Duration{2 * time.Millisecond}, codes.OK},
+		"too costly": {emptyCall, nil, []outcome{{err: limit.ErrPermitsExceedRate}}, nil,
+			codes.ResourceExhausted},
+		"due in a month": {emptyCall, nil, []outcome{refusedFor(30 * day)}, nil, codes.ResourceExhausted},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, s := saying(test.outcomes...), &service{}
+			client := serve(t, s, limited(f, grpclimit.ByMethod, test.opts...),
+				grpc.WithDefaultServiceConfig(retries))
+			err := test.call(t.Context(), client)
+			wantCode(t, err, test.want)
+			var waits []time.Duration
+			asked := f.attempts()
+			for i := 1; i < len(asked); i++ {
+				waits = append(waits, asked[i].at.Sub(asked[i-1].at))
+			}
+			if !slices.Equal(waits, test.waits) {
+				t.Errorf("%s: waited %v, want %v", name, waits, test.waits)
+			}
+			if calls, _ := s.counted(); err == nil && test.opts == nil && calls != 1 {
+				t.Errorf("%s: the handler was called %d times", name, calls)
+			}
+		})
+	}
+}
+
+var _ ratelimit.Limiter = (*grpclimit.Limiter)(nil)
+
+// With go-grpc-middleware the key function gets the method, and the peer the pushback.
+func TestAdapter(t *testing.T) {
+	f := saying(granted, refusedFor(2*time.Second), outcome{err: errSecret})
+	client := serve(t, &service{}, []grpc.ServerOption{grpc.UnaryInterceptor(
+		ratelimit.UnaryServerInterceptor(grpclimit.NewLimiter(f, grpclimit.ByMethod)))})
+	redistest.NoError(t, emptyCall(t.Context(), client))
+	if f.attempts()[0].key != unaryMethod {
+		t.Errorf("asked for %q", f.attempts()[0].key)
+	}
+	var trailer metadata.MD
+	err := emptyCall(t.Context(), client, grpc.Trailer(&trailer))
+	wantCode(t, err, codes.ResourceExhausted)
+	if got := trailer.Get("grpc-retry-pushback-ms"); len(got) != 1 || got[0] != "2000" {
+		t.Errorf("pushback: %v", got)
+	}
+	if !strings.HasSuffix(status.Convert(err).Message(), ". rate limit exceeded") {
+		t.Errorf("the peer sees %v", err)
+	}
+	err = emptyCall(t.Context(), client)
+	wantCode(t, err, codes.ResourceExhausted)
+	wantNoSecret(t, err, nil)
+
+	err = grpclimit.NewLimiter(saying(refusedFor(2*time.Second)), grpclimit.ByMethod).Limit(t.Context())
+	if retry, quota := details(err); retry == nil || quota == nil || err.Error() != "rate limit exceeded" {
+		t.Errorf("without a call: %v with %v and %v", err, retry, quota)
 	}
 }

@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"sync"
 
 	"github.com/redisson-go/rratelimiter/internal/admission"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -83,4 +84,85 @@ func (g *gate) refusePerMessage() {
 	if g.reserves() && g.perMessage {
 		panic("grpclimit: WithPerMessage reserves nothing that WithSettle or WithActual could settle")
 	}
+}
+
+// A booking is one call, with its reservation if calls reserve.
+type booking struct {
+	admission.Held
+	gate *gate
+	ctx  context.Context // of the call
+	key  string
+
+	once    sync.Once  // guards the settlement by WithActual
+	mu      sync.Mutex // a message may be received while another is sent
+	outcome Outcome    // guarded by mu
+}
+
+func (g *gate) newBooking(ctx context.Context, fullMethod string) *booking {
+	b := &booking{gate: g, ctx: ctx, outcome: Outcome{FullMethod: fullMethod}}
+	b.Timeout = g.timeout
+	if g.hook != nil {
+		b.OnError = func(err error) {
+			g.hook(ctx, Decision{
+				FullMethod: fullMethod, Key: b.key, Permits: b.Estimate, Err: err, Passed: true,
+			})
+		}
+	}
+	return b
+}
+
+// allow makes one attempt within the timeout.
+func (b *booking) allow(ctx context.Context, key string, permits int64) (result limit.Result, err error) {
+	if b.gate.reserver == nil {
+		return b.gate.allow(ctx, key, permits)
+	}
+	ctx, cancel := b.gate.within(ctx)
+	defer cancel()
+	b.key, b.Estimate = key, permits
+	b.Reservation, result, err = b.gate.reserver.TryReserve(ctx, key, permits)
+	b.Several = result.Each != nil
+	return result, err
+}
+
+// in returns the context of the handler of a server.
+func (b *booking) in() context.Context {
+	if !b.gate.settles {
+		return b.ctx
+	}
+	return b.In(b.ctx, place)
+}
+
+// end settles the call once, as WithActual says.
+func (b *booking) end(panicked bool, err error) {
+	if b.gate.actual == nil {
+		return
+	}
+	b.once.Do(func() {
+		b.mu.Lock()
+		o := b.outcome
+		b.mu.Unlock()
+		o.Err = err
+		b.Finish(b.ctx, panicked, func() int64 { return b.gate.actual(b.ctx, o) })
+	})
+}
+
+// requested notes a message of the client.
+func (b *booking) requested(message any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outcome.Request = message
+	b.outcome.Requests++
+}
+
+// replied notes a message of the server.
+func (b *booking) replied(message any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outcome.Reply = message
+	b.outcome.Replies++
+}
+
+// pass decides whether the call goes on, and returns nil or its refusal.
+func (b *booking) pass(message any, ask ask) *refusal {
+	return b.gate.pass(b.ctx, b.outcome.FullMethod, message, ask)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,7 +13,6 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
@@ -129,90 +127,37 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 	})
 }
 
-// A panic returns no permits, and a cost above the estimate is charged.
+// A panic returns no permits.
 func TestPanicsGiveNothingBack(t *testing.T) {
-	for actual, want := range map[int64]int64{1: 10, 50: 50} {
-		var last grpclimit.Outcome
-		l := &account{Left: 100}
-		unary := grpclimit.UnaryServerInterceptor(l, grpclimit.ByMethod, ten, costs(actual, &last))
-		func() {
-			defer func() { _ = recover() }()
-			_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
-				func(context.Context, any) (any, error) { panic("handler") })
-		}()
-		l.Wants(t, 100-want, want)
-	}
+	var last grpclimit.Outcome
+	l := &account{Left: 100}
+	panics(t, grpclimit.UnaryServerInterceptor(l, grpclimit.ByMethod, ten, costs(1, &last)))
+	l.Wants(t, 90, 10)
 }
 
-// A settlement goes on when the caller has left, bounded by WithTimeout.
-func TestSettlementsOutliveCalls(t *testing.T) {
-	l := &account{Left: 10, Check: func(ctx context.Context) {
-		at, ok := ctx.Deadline()
-		if ctx.Err() != nil || !ok || time.Until(at) > time.Second {
-			t.Errorf("%v, until %v", ctx.Err(), at)
-		}
-	}}
-	ctx, leave := context.WithCancel(t.Context())
-	unary := grpclimit.UnaryServerInterceptor(l, grpclimit.ByMethod, ten, grpclimit.WithSettle(),
-		grpclimit.WithTimeout(time.Second))
-	_, err := unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
-		func(ctx context.Context, _ any) (any, error) {
-			leave()
-			return nil, grpclimit.Settle(ctx, 2)
-		})
-	redistest.NoError(t, err)
-	l.Wants(t, 8, 2)
+// panics calls a handler that panics.
+func panics(t *testing.T, unary grpc.UnaryServerInterceptor) {
+	defer func() { _ = recover() }()
+	_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+		func(context.Context, any) (any, error) { panic("handler") })
 }
 
-// The hook gets the errors of settlements, and the peer does not. Without a reservation Settle says so,
-// unless the call passed without permits.
+// The hook gets the errors of settlements, and the peer does not.
 func TestErrorsOfSettlements(t *testing.T) {
 	var seen []grpclimit.Decision
 	hook := grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { seen = append(seen, d) })
+	l := &account{Left: 10, Fails: errSecret, Check: func(ctx context.Context) {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("a settlement has no deadline")
+		}
+	}}
 	var last grpclimit.Outcome
 	redistest.NoError(t, intercepted(t.Context(), grpclimit.UnaryServerInterceptor(
-		&account{Left: 10, Fails: errSecret}, grpclimit.ByMethod, ten, costs(1, &last), hook)))
+		l, grpclimit.ByMethod, ten, costs(1, &last), hook)))
 	if len(seen) != 2 || !errors.Is(seen[1].Err, errSecret) || seen[1].Key != unaryMethod ||
 		seen[1].Permits != 10 || !seen[1].Passed {
 		t.Errorf("the hook got %+v", seen)
 	}
-	if err := grpclimit.Settle(t.Context(), 1); !errors.Is(err, limit.ErrNoReservation) {
-		t.Errorf("%v, want ErrNoReservation", err)
-	}
-	shadow := grpclimit.UnaryServerInterceptor(&account{}, grpclimit.ByMethod, ten, grpclimit.WithSettle(),
-		grpclimit.WithShadow())
-	_, err := shadow(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
-		func(ctx context.Context, _ any) (any, error) { return nil, grpclimit.Settle(ctx, 1) })
-	redistest.NoError(t, err)
-}
-
-// On Redis: a call is refused by its estimate and counts what it used, and a client waits in line.
-func TestSettlementsOnAKeyed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
-		defer c.Close()
-		s := &service{during: func(ctx context.Context) { redistest.NoError(t, grpclimit.Settle(ctx, 4)) }}
-		client := serve(t, s, limited(c.Keyed("tokens", 20, time.Minute), grpclimit.ByMethod, ten,
-			grpclimit.WithSettle()))
-		for range 3 { // 4, 8 and 12 are used, and 10 more do not fit
-			redistest.NoError(t, emptyCall(t.Context(), client))
-		}
-		err := emptyCall(t.Context(), client)
-		wantCode(t, err, codes.ResourceExhausted)
-		if retry, _ := details(err); retry.GetRetryDelay().AsDuration() != time.Minute {
-			t.Errorf("retry after %v, want 1m", retry.GetRetryDelay().AsDuration())
-		}
-		var last grpclimit.Outcome
-		began := time.Now()
-		turns := c.Keyed("turns", 20, time.Minute)
-		client = serve(t, &service{}, nil, waiting(turns, ten, costs(4, &last))...)
-		for range 4 {
-			redistest.NoError(t, emptyCall(t.Context(), client))
-		}
-		if took := time.Since(began); took < time.Minute || took > time.Minute+late {
-			t.Errorf("waited %v, want 1m", took)
-		}
-	})
 }
 
 const settledRules = `
@@ -235,12 +180,7 @@ func TestRulesSettleTheirLimits(t *testing.T) {
 		_, err := echo(t.Context(), client, 1)
 		redistest.NoError(t, err)
 		var last grpclimit.Outcome
-		unary := grpclimit.UnaryServerRules(limits, nil, costs(0, &last))
-		func() {
-			defer func() { _ = recover() }()
-			_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
-				func(context.Context, any) (any, error) { panic("handler") })
-		}()
+		panics(t, grpclimit.UnaryServerRules(limits, nil, costs(0, &last)))
 		// 5, 5 and 10 are used.
 		wantCode(t, emptyCall(t.Context(), client), codes.ResourceExhausted)
 	})
