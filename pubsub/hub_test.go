@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
+	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,7 +20,8 @@ import (
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
-// inBubble runs a spec in fake time, on a server without a network.
+// inBubble runs a spec in fake time, on a server without a network. The bubble fails the test if a goroutine
+// is left.
 func inBubble(t *testing.T, spec func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis),
 	mods ...func(*redis.Options)) {
 	t.Helper()
@@ -27,6 +31,9 @@ func inBubble(t *testing.T, spec func(t *testing.T, h *pubsub.Hub, m *miniredis.
 	})
 }
 
+// bubbleStart is when the clock of each bubble starts.
+var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // dialing makes a client connect by dial.
 func dialing(dial func(ctx context.Context) (net.Conn, error)) func(*redis.Options) {
 	return func(o *redis.Options) {
@@ -34,42 +41,33 @@ func dialing(dial func(ctx context.Context) (net.Conn, error)) func(*redis.Optio
 	}
 }
 
-func TestSubscribeSignalsConfirmationAndMessages(t *testing.T) {
+func refused(context.Context) (net.Conn, error) { return nil, errors.New("refused") }
+
+// In a bubble, no time passes until a signal comes.
+func TestSubscribeSignalsConfirmationAndMessagesAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
 		wake := heard(t, h, "a")
 		synctest.Wait()
-		silent(t, wake, "before any message")
-		m.Publish("a", "x")
-		woken(t, wake, "message")
-		m.Publish("b", "x")
-		synctest.Wait()
-		silent(t, wake, "a message on another channel")
-	})
-}
-
-func TestSubscribeToAConfirmedChannelSignalsAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *pubsub.Hub, _ *miniredis.Miniredis) {
-		first := heard(t, h, "a")
-		second := subscribed(t, h.Subscribe, "a")
-		select {
-		case <-second:
-		default:
-			t.Fatal("no signal when Subscribe has returned")
-		}
-		silent(t, first, "another subscriber")
-	})
-}
-
-func TestSlowSubscriberDelaysNoOther(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
+		silent(t, "before any message", wake)
 		slow := subscribed(t, h.Subscribe, "a")
-		wake := heard(t, h, "a")
+		select {
+		case <-slow:
+		default:
+			t.Fatal("no signal of a channel that was confirmed before")
+		}
+		silent(t, "another subscriber", wake)
 		for i := range 1000 {
 			m.Publish("a", "x")
-			woken(t, wake, fmt.Sprint("message ", i))
+			woken(t, fmt.Sprint("message ", i), wake)
 		}
-		woken(t, slow, "1000 messages")
-		silent(t, slow, "1000 messages are one signal")
+		woken(t, "1000 messages", slow)
+		silent(t, "1000 messages are one signal", slow)
+		m.Publish("b", "x")
+		synctest.Wait()
+		silent(t, "a message on another channel", wake)
+		if took := time.Since(bubbleStart); took > 0 {
+			t.Errorf("it took %v", took)
+		}
 	})
 }
 
@@ -77,19 +75,18 @@ func TestCancelEndsOneSubscription(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
 		stays, cancelStays := h.Subscribe("a")
 		goes, cancelGoes := h.Subscribe("a")
-		woken(t, stays, "confirmed")
-		woken(t, goes, "confirmed")
+		woken(t, "confirmed", stays, goes)
 		cancelGoes()
 		cancelGoes() // must not count for the other one
 		m.Publish("a", "x")
-		woken(t, stays, "message")
+		woken(t, "message", stays)
 		synctest.Wait()
-		silent(t, goes, "after cancel")
+		silent(t, "after cancel", goes)
 		cancelStays()
 		again := heard(t, h, "a")
 		cancelStays() // neither
 		m.Publish("a", "x")
-		woken(t, again, "message")
+		woken(t, "message", again)
 	})
 }
 
@@ -97,21 +94,21 @@ func TestCancelEndsOneSubscription(t *testing.T) {
 func TestLastCancelEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
-		h := pubsub.New(redistest.MiniClient(t, m))
-		synctest.Wait()
-		if n := m.CurrentConnectionCount(); n != 0 {
-			t.Fatalf("New has made %d connections", n)
+		connections := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if n := m.CurrentConnectionCount(); n != want {
+				t.Fatalf("%d connections, want %d", n, want)
+			}
 		}
+		h := pubsub.New(redistest.MiniClient(t, m))
+		connections(0)
 		for range 3 {
 			a, cancelA := h.Subscribe("a")
 			b, cancelB := h.Subscribe("b")
 			_, cancelEvents := h.Events("c")
-			woken(t, a, "confirmed")
-			woken(t, b, "confirmed")
-			synctest.Wait()
-			if n := m.CurrentConnectionCount(); n != 1 {
-				t.Fatalf("%d connections for 3 channels", n)
-			}
+			woken(t, "confirmed", a, b)
+			connections(1)
 			cancelA()
 			synctest.Wait()
 			if n := m.PubSubNumSub("a", "b", "c"); n["a"] != 0 || n["b"] != 1 || n["c"] != 1 {
@@ -120,10 +117,7 @@ func TestLastCancelEndsAll(t *testing.T) {
 			cancelB()
 			cancelEvents()
 			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			if n := m.CurrentConnectionCount(); n != 0 {
-				t.Fatalf("%d connections after the last cancel", n)
-			}
+			connections(0)
 		}
 	})
 }
@@ -149,7 +143,7 @@ func TestCancelAgainstSubscribeEndsSubscribed(t *testing.T) {
 			t.Fatalf("%d subscriptions, want 1", n)
 		}
 		m.Publish("a", "x")
-		woken(t, wake, "message")
+		woken(t, "message", wake)
 	})
 }
 
@@ -160,85 +154,79 @@ func TestEventsSignalOnlyTheirPayloads(t *testing.T) {
 		payloads[0] = "three"
 		all := subscribed(t, h.Events, "a")
 		synctest.Wait()
-		silent(t, some, "confirmed")
-		silent(t, all, "confirmed")
+		wake := heard(t, h, "a")
+		late := subscribed(t, h.Events, "a", payloads...)
+		silent(t, "confirmed", some, all, late)
 		for payload, wanted := range map[string]bool{"one": true, "two": true, "three": false, "ONE": false,
 			"": false, "on": false} {
 			m.Publish("a", payload)
-			woken(t, all, payload)
+			woken(t, payload, all, wake)
 			synctest.Wait()
 			if wanted {
-				woken(t, some, payload)
+				woken(t, payload, some)
 			}
-			silent(t, some, payload)
+			silent(t, payload, some)
 		}
+		woken(t, "its payloads", late)
 	})
 }
 
-func TestEventsAndSubscribeShareAChannel(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
-		events := subscribed(t, h.Events, "a", "one")
-		synctest.Wait()
-		wake := heard(t, h, "a")
-		late := subscribed(t, h.Events, "a", "one")
-		m.Publish("a", "other")
-		woken(t, wake, "message")
-		synctest.Wait()
-		silent(t, events, "announcement and another payload")
-		silent(t, late, "confirmed before, and another payload")
-		m.Publish("a", "one")
-		woken(t, late, "payload")
-		woken(t, events, "payload")
-		woken(t, wake, "message")
-	})
-}
-
-// A deafConn reads nothing any more once its line is dead, though it is open:
-// what the server sends is lost.
-type deafConn struct {
+// A line is an open connection that may be dead in one direction: once it is deaf, what the server sends is
+// lost, and once it is mute, nothing can be sent.
+type line struct {
 	net.Conn
-	dead *atomic.Bool
+	deaf, mute atomic.Bool
 }
 
-func (c deafConn) Read(b []byte) (int, error) {
+func (l *line) Read(b []byte) (int, error) {
 	for {
-		n, err := c.Conn.Read(b)
-		if err != nil || !c.dead.Load() {
+		n, err := l.Conn.Read(b)
+		if err != nil || !l.deaf.Load() {
 			return n, err
 		}
 	}
 }
 
+func (l *line) Write(b []byte) (int, error) {
+	if l.mute.Load() {
+		return 0, errors.New("broken pipe")
+	}
+	return l.Conn.Write(b)
+}
+
+// dialled returns a new line to m.
+func dialled(m *miniredis.Miniredis, lines chan<- *line) (net.Conn, error) {
+	conn, err := m.Dial()
+	l := &line{Conn: conn}
+	lines <- l
+	return l, err
+}
+
 func TestSilentConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)
-		lines := make(chan *atomic.Bool, 10)
+		lines := make(chan *line, 10)
 		h := newHub(t, redistest.MiniClient(t, m, dialing(func(context.Context) (net.Conn, error) {
-			conn, err := m.Dial()
-			dead := new(atomic.Bool)
-			lines <- dead
-			return deafConn{conn, dead}, err
+			return dialled(m, lines)
 		})))
-		wake := subscribed(t, h.Subscribe, "a")
+		wake := heard(t, h, "a")
 		events := subscribed(t, h.Events, "b")
-		woken(t, wake, "confirmed")
 		time.Sleep(time.Hour) // pings keep it
-		silent(t, wake, "nothing was lost")
+		silent(t, "nothing was lost", wake)
 		if n := len(lines); n != 1 {
 			t.Fatalf("%d connections in a quiet hour, want 1", n)
 		}
-		(<-lines).Store(true)
+		(<-lines).deaf.Store(true)
 		start := time.Now()
-		woken(t, wake, "reconnected")
+		woken(t, "reconnected", wake)
 		if took := time.Since(start); took > 7*time.Second {
 			t.Errorf("found out after %v", took)
 		}
 		synctest.Wait()
-		silent(t, events, "reconnected")
+		silent(t, "reconnected", events)
 		m.Publish("a", "x")
 		m.Publish("b", "x")
-		woken(t, wake, "message after the reconnect")
-		woken(t, events, "event after the reconnect")
+		woken(t, "after the reconnect", wake, events)
 		if n := m.CurrentConnectionCount(); n != 1 {
 			t.Errorf("%d connections, want 1", n)
 		}
@@ -250,15 +238,13 @@ func TestServerIsTriedWithPauses(t *testing.T) {
 		m := redistest.Mini(t)
 		var dials atomic.Int64
 		var up atomic.Bool
-		conns := make(chan net.Conn, 10)
-		h := newHub(t, redistest.MiniClient(t, m, dialing(func(context.Context) (net.Conn, error) {
+		lines := make(chan *line, 10)
+		h := newHub(t, redistest.MiniClient(t, m, dialing(func(ctx context.Context) (net.Conn, error) {
 			dials.Add(1)
 			if !up.Load() {
-				return nil, errors.New("refused")
+				return refused(ctx)
 			}
-			conn, err := m.Dial()
-			conns <- conn
-			return conn, err
+			return dialled(m, lines)
 		})))
 		wake := subscribed(t, h.Subscribe, "a")
 		gone, cancelGone := h.Subscribe("gone")
@@ -267,24 +253,24 @@ func TestServerIsTriedWithPauses(t *testing.T) {
 		if n := dials.Load(); n < 15 || n > 50 {
 			t.Errorf("%d dials in a minute", n)
 		}
-		silent(t, wake, "nothing is confirmed")
+		silent(t, "nothing is confirmed", wake)
 		cancelGone()
 		late := subscribed(t, h.Subscribe, "late")
 		up.Store(true)
 		start := time.Now()
-		woken(t, wake, "confirmed at last")
-		woken(t, late, "confirmed at last")
+		woken(t, "confirmed at last", wake, late)
 		if took := time.Since(start); took > 3200*time.Millisecond {
 			t.Errorf("connected %v after the server was up", took)
 		}
 		synctest.Wait()
-		silent(t, gone, "cancelled")
+		silent(t, "cancelled", gone)
 		if n := m.PubSubNumSub("gone")["gone"]; n != 0 {
 			t.Error("subscribed to what was cancelled before")
 		}
-		_ = (<-conns).Close()
+		(<-lines).mute.Store(true)
+		subscribed(t, h.Subscribe, "more")
 		start = time.Now()
-		woken(t, wake, "reconnected")
+		woken(t, "reconnected", wake)
 		if took := time.Since(start); took > 100*time.Millisecond {
 			t.Errorf("reconnected after %v: failures from before still count", took)
 		}
@@ -292,12 +278,10 @@ func TestServerIsTriedWithPauses(t *testing.T) {
 }
 
 func TestCloseEndsAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		h := pubsub.New(redistest.MiniClient(t, m))
+	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
 		wake, cancel := h.Subscribe("a")
 		events, _ := h.Events("b")
-		woken(t, wake, "confirmed")
+		woken(t, "confirmed", wake)
 		h.Close()
 		h.Close()
 		synctest.Wait()
@@ -309,66 +293,114 @@ func TestCloseEndsAll(t *testing.T) {
 		m.Publish("a", "x")
 		m.Publish("b", "x")
 		time.Sleep(time.Minute)
-		for _, c := range []<-chan struct{}{wake, events, after, eventsAfter} {
-			silent(t, c, "closed")
-		}
+		silent(t, "closed", wake, events, after, eventsAfter)
 		cancel()
 		cancelAfter()
 	})
 }
 
-func TestCloseUnused(t *testing.T) {
-	inBubble(t, func(_ *testing.T, h *pubsub.Hub, _ *miniredis.Miniredis) { h.Close() })
-}
-
 // A server that can't be reached must hold up neither callers nor Close. One that accepts and says nothing
 // is waited for as long as rdb does.
 func TestCloseWhileConnecting(t *testing.T) {
+	hangs := func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, dial := range map[string]func(context.Context) (net.Conn, error){
-		"refused": func(context.Context) (net.Conn, error) { return nil, errors.New("refused") },
-		"hanging": func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
-		"silent":  func(context.Context) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil },
+		"refused": refused, "hanging": hangs, "hanging cluster": hangs,
+		"silent": func(context.Context) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, h *pubsub.Hub, _ *miniredis.Miniredis) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &redis.UniversalOptions{
+					Addrs:       []string{"127.0.0.1:1"}, // a name would be looked up outside the bubble
+					ReadTimeout: time.Second, WriteTimeout: time.Second, IsClusterMode: name == "hanging cluster",
+					Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+				}
+				rdb := redis.NewUniversalClient(o)
+				defer rdb.Close()
+				h := newHub(t, rdb)
 				wake, cancel := h.Subscribe("a")
 				synctest.Wait()
 				_, _ = h.Events("b", "x")
 				synctest.Wait()
 				cancel()
 				h.Close()
-				silent(t, wake, "never confirmed")
+				silent(t, "never confirmed", wake)
 				if since := time.Since(bubbleStart); since > 2*time.Second || name != "silent" && since != 0 {
 					t.Errorf("it took %v", since)
 				}
-			}, dialing(dial), func(o *redis.Options) {
-				o.ReadTimeout, o.WriteTimeout = time.Second, time.Second
+				time.Sleep(time.Minute) // the pool of rdb goes on dialing, though no caller waits for it
 			})
 		})
 	}
 }
 
-// bubbleStart is when the clock of each bubble starts.
-var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func TestCloseWhileTheClusterIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, // a name would be looked up outside the bubble
-			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			},
-		})
-		defer rdb.Close()
-		h := newHub(t, rdb)
-		_, _ = h.Subscribe("a")
-		_, _ = h.Events("b")
-		synctest.Wait()
-		h.Close()
-		if since := time.Since(bubbleStart); since != 0 {
-			t.Errorf("it took %v", since)
+func TestCloseAgainstSubscribe(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	for i := range 30 {
+		h := pubsub.New(rdb)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for j := range 50 {
+					_, cancel := h.Subscribe(fmt.Sprint("channel ", j%3))
+					if j%2 == 0 {
+						cancel()
+					}
+				}
+			})
 		}
-		time.Sleep(time.Minute) // the pool of rdb goes on dialing, though no caller waits for it
+		if i%2 == 0 {
+			redistest.Eventually(t, "connected", func() bool { return connections(t, s) > 0 })
+		}
+		h.Close()
+		all.Wait()
+	}
+	redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
+}
+
+func heap() uint64 {
+	debug.FreeOSMemory() // collects garbage, too
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Not parallel, as it looks at the memory of the process.
+func TestNothingStaysBehind(t *testing.T) {
+	const n, allowed = 100_000, 1 << 20
+	s := redistest.Start(t)
+	p := redistest.StartProxy(t, s.Addr)
+	h := newHub(t, s.Client(t, func(o *redis.Options) { o.Addr = p.Addr }))
+	_, cancelStays := confirmed(t, h.Subscribe, "stays")
+	before := heap()
+	for _, server := range []string{"up", "down"} {
+		start := redistest.Calls(t, s.Admin(), "subscribe")
+		for i := range n {
+			_, cancel := h.Subscribe(fmt.Sprint("channel ", i))
+			cancel()
+		}
+		if sent := redistest.Calls(t, s.Admin(), "subscribe") - start; sent > n/2 {
+			t.Errorf("%d SUBSCRIBE for %d channels that came and went", sent, n)
+		}
+		redistest.Eventually(t, "memory is free with the server "+server, func() bool {
+			return heap() < before+allowed
+		})
+		p.Down()
+		p.Cut()
+	}
+	cancelStays()
+	cancels := make([]func(), n)
+	for i := range cancels {
+		_, cancels[i] = h.Subscribe(fmt.Sprint("channel ", i))
+	}
+	for _, cancel := range cancels {
+		cancel()
+	}
+	clear(cancels)
+	redistest.Eventually(t, "memory is free after many at once", func() bool {
+		return heap() < before+allowed
 	})
+	p.Up()
+	heard(t, h, "stays")
 }

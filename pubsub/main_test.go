@@ -1,7 +1,6 @@
 package pubsub_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -36,11 +35,25 @@ func wakes(wake <-chan struct{}) bool {
 	}
 }
 
-// woken waits for a signal, which should come for the reason why.
-func woken(t *testing.T, wake <-chan struct{}, why string) {
+// woken waits for a signal of each subscriber, which should come for the reason why.
+func woken(t *testing.T, why string, signals ...<-chan struct{}) {
 	t.Helper()
-	if !wakes(wake) {
-		t.Fatalf("%s: no signal, or the channel was closed", why)
+	for i, wake := range signals {
+		if !wakes(wake) {
+			t.Fatalf("%s: no signal of subscriber %d, or the channel was closed", why, i)
+		}
+	}
+}
+
+// silent expects no signal until now.
+func silent(t *testing.T, why string, signals ...<-chan struct{}) {
+	t.Helper()
+	for i, wake := range signals {
+		select {
+		case _, open := <-wake:
+			t.Fatalf("%s: a signal of subscriber %d, or the end of its channel: open is %v", why, i, open)
+		default:
+		}
 	}
 }
 
@@ -56,13 +69,11 @@ func subscribed(t *testing.T, to subscribe, channel string, payloads ...string) 
 }
 
 // confirmed returns the signals of a channel after its subscription was confirmed, and what ends it.
-func confirmed(t *testing.T, to subscribe, channel string, payloads ...string) (
-	wake <-chan struct{}, cancel func(),
-) {
+func confirmed(t *testing.T, to subscribe, channel string) (wake <-chan struct{}, cancel func()) {
 	t.Helper()
-	wake, cancel = to(channel, payloads...)
+	wake, cancel = to(channel)
 	t.Cleanup(cancel)
-	woken(t, wake, "confirmed")
+	woken(t, "confirmed", wake)
 	return wake, cancel
 }
 
@@ -71,28 +82,4 @@ func heard(t *testing.T, h *pubsub.Hub, channel string) <-chan struct{} {
 	t.Helper()
 	wake, _ := confirmed(t, h.Subscribe, channel)
 	return wake
-}
-
-// crowd returns the signals of n channels, when all subscriptions are confirmed, and what ends
-// them.
-func crowd(t *testing.T, n int, to subscribe) (signals []<-chan struct{}, cancels []func()) {
-	t.Helper()
-	for i := range n {
-		wake, cancel := to(fmt.Sprint("channel ", i))
-		signals, cancels = append(signals, wake), append(cancels, cancel)
-	}
-	for i, wake := range signals {
-		woken(t, wake, fmt.Sprint("confirmed ", i))
-	}
-	return signals, cancels
-}
-
-// silent expects no signal until now.
-func silent(t *testing.T, wake <-chan struct{}, why string) {
-	t.Helper()
-	select {
-	case _, open := <-wake:
-		t.Fatalf("%s: a signal, or the end of the channel: open is %v", why, open)
-	default:
-	}
 }

@@ -54,98 +54,110 @@ func (c *fakeCluster) looked() int {
 	return c.looks
 }
 
-// hears expects that exactly these of the servers have a subscription of a.
-func hears(t *testing.T, when string, servers map[*miniredis.Miniredis]bool) {
+// hears expects that exactly these of the servers have a subscription of a, and a connection.
+func hears(t *testing.T, when string, servers []*miniredis.Miniredis, want ...bool) {
 	t.Helper()
 	synctest.Wait()
-	for s, want := range servers {
-		if n := s.PubSubNumSub("a")["a"]; n > 1 || (n == 1) != want {
-			t.Errorf("%s: %d subscriptions, want one: %v", when, n, want)
-		}
-		if n := s.CurrentConnectionCount(); n > 1 || (n == 1) != want {
-			t.Errorf("%s: %d connections, want one: %v", when, n, want)
+	for i, want := range want {
+		n, connections := servers[i].PubSubNumSub("a")["a"], servers[i].CurrentConnectionCount()
+		if n != connections || n > 1 || (n == 1) != want {
+			t.Errorf("%s: server %d has %d subscriptions and %d connections, want one: %v",
+				when, i, n, connections, want)
 		}
 	}
 }
 
-func TestEventsFollowTheMasters(t *testing.T) {
+// eachWakes publishes on each of the servers, and expects a signal.
+func eachWakes(t *testing.T, wake <-chan struct{}, servers []*miniredis.Miniredis) {
+	t.Helper()
+	for _, s := range servers {
+		s.Publish("a", "x")
+		woken(t, "message", wake)
+	}
+}
+
+// inBubbleOfTwo runs a spec in fake time, with two servers and their clients.
+func inBubbleOfTwo(t *testing.T, spec func(*testing.T, []*miniredis.Miniredis, []*redis.Client)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		one, two := redistest.Mini(t), redistest.Mini(t)
-		clientOne, clientTwo := redistest.MiniClient(t, one), redistest.MiniClient(t, two)
+		servers := []*miniredis.Miniredis{redistest.Mini(t), redistest.Mini(t)}
+		clients := []*redis.Client{
+			redistest.MiniClient(t, servers[0]), redistest.MiniClient(t, servers[1]),
+		}
+		spec(t, servers, clients)
+	})
+}
+
+func TestEventsFollowTheMasters(t *testing.T) {
+	inBubbleOfTwo(t, func(t *testing.T, servers []*miniredis.Miniredis, clients []*redis.Client) {
 		rdb := &fakeCluster{}
 		h := newHub(t, rdb)
+		unknown := errors.New("unknown")
 
-		rdb.set(errors.New("unknown"), clientOne)
+		rdb.set(unknown, clients[0])
 		events, cancel := h.Events("a")
 		time.Sleep(time.Minute)
-		hears(t, "while it fails", map[*miniredis.Miniredis]bool{one: false, two: false})
+		hears(t, "while it fails", servers, false, false)
 		if n := rdb.looked(); n < 15 || n > 50 {
 			t.Errorf("%d looks in a minute that fail", n)
 		}
-
-		rdb.set(nil, clientOne)
-		time.Sleep(3200 * time.Millisecond)
-		hears(t, "found", map[*miniredis.Miniredis]bool{one: true, two: false})
-
-		rdb.set(errors.New("unknown"))
-		time.Sleep(time.Minute)
-		hears(t, "it fails again", map[*miniredis.Miniredis]bool{one: true, two: false})
-
-		rdb.set(nil, clientOne, clientTwo)
-		time.Sleep(11 * time.Second)
-		hears(t, "one more", map[*miniredis.Miniredis]bool{one: true, two: true})
-		silent(t, events, "changes of the cluster")
-		for _, s := range []*miniredis.Miniredis{one, two} {
-			s.Publish("a", "x")
-			woken(t, events, "event")
+		for _, step := range []struct {
+			when    string
+			err     error
+			masters []*redis.Client
+			after   time.Duration
+			want    []bool
+		}{
+			{"found", nil, clients[:1], 3200 * time.Millisecond, []bool{true, false}},
+			{"it fails again", unknown, nil, time.Minute, []bool{true, false}},
+			{"one more", nil, clients, 11 * time.Second, []bool{true, true}},
+			{"another one", nil, clients[1:], 11 * time.Second, []bool{false, true}},
+		} {
+			rdb.set(step.err, step.masters...)
+			time.Sleep(step.after)
+			hears(t, step.when, servers, step.want...)
+			silent(t, "changes of the cluster", events)
+			if len(step.masters) == 2 {
+				eachWakes(t, events, servers)
+			}
 		}
-
-		rdb.set(nil, clientTwo)
-		time.Sleep(11 * time.Second)
-		hears(t, "another one", map[*miniredis.Miniredis]bool{one: false, two: true})
 		if n := rdb.looked(); n > 2 {
 			t.Errorf("%d looks in 11 s", n)
 		}
-
-		rdb.set(nil, clientOne)
-		two.Close()
+		rdb.set(nil, clients[0])
+		servers[1].Close()
 		time.Sleep(time.Second)
-		hears(t, "a connection is lost", map[*miniredis.Miniredis]bool{one: true})
-
+		hears(t, "a connection is lost", servers, true)
 		cancel()
 		time.Sleep(10 * time.Second)
-		hears(t, "cancelled", map[*miniredis.Miniredis]bool{one: false})
+		hears(t, "cancelled", servers, false)
 	})
 }
 
 // The connection is made for a subscriber that has left meanwhile. The bubble fails
 // the test if it stays.
 func TestCancelWhileTheMastersAreLookedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := &fakeCluster{masters: []*redis.Client{redistest.MiniClient(t, m)}}
+	inBubbleOfTwo(t, func(t *testing.T, servers []*miniredis.Miniredis, clients []*redis.Client) {
 		look := make(chan struct{})
-		rdb.during = func() { <-look }
+		rdb := &fakeCluster{masters: clients, during: func() { <-look }}
 		_, cancel := pubsub.New(rdb).Events("a")
 		synctest.Wait()
 		cancel()
 		close(look)
 		time.Sleep(10 * time.Second)
-		hears(t, "cancelled", map[*miniredis.Miniredis]bool{m: false})
+		hears(t, "cancelled", servers, false, false)
 	})
 }
 
+// Confirmed waits for a server that comes after a second, but not for one that the client no longer has.
 func TestConfirmedWaitsForEachServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		up, late := redistest.Mini(t), redistest.Mini(t)
+	inBubbleOfTwo(t, func(t *testing.T, servers []*miniredis.Miniredis, clients []*redis.Client) {
 		ready := make(chan struct{})
-		rdb := &fakeCluster{masters: []*redis.Client{
-			redistest.MiniClient(t, up),
-			redistest.MiniClient(t, late, dialing(func(context.Context) (net.Conn, error) {
-				<-ready
-				return late.Dial()
-			})),
-		}}
+		late := redistest.MiniClient(t, servers[1], dialing(func(context.Context) (net.Conn, error) {
+			<-ready
+			return servers[1].Dial()
+		}))
+		rdb := &fakeCluster{masters: []*redis.Client{clients[0], late}}
 		h := newHub(t, rdb)
 		events := subscribed(t, h.Events, "a")
 		ctx, end := context.WithTimeout(t.Context(), time.Second)
@@ -160,10 +172,17 @@ func TestConfirmedWaitsForEachServer(t *testing.T) {
 				t.Fatalf("%v after %v", err, time.Since(start))
 			}
 		}
-		for _, s := range []*miniredis.Miniredis{up, late} {
-			silent(t, events, "confirmed")
-			s.Publish("a", "x")
-			woken(t, events, "event")
+		silent(t, "confirmed", events)
+		eachWakes(t, events, servers)
+
+		rdb.set(nil, clients[0], redistest.MiniClient(t, servers[1], dialing(refused)))
+		time.Sleep(11 * time.Second)
+		start = time.Now()
+		time.AfterFunc(time.Minute, func() { rdb.set(nil, clients[0]) })
+		ctx, end = context.WithTimeout(t.Context(), 75*time.Second)
+		defer end()
+		if err := h.Confirmed(ctx, "a"); err != nil || time.Since(start) < time.Minute {
+			t.Fatalf("%v after %v", err, time.Since(start))
 		}
 		h.Close()
 		if err := h.Confirmed(t.Context(), "a"); err == nil {
@@ -172,47 +191,24 @@ func TestConfirmedWaitsForEachServer(t *testing.T) {
 	})
 }
 
-func TestConfirmedDoesNotWaitForAServerThatIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		up, down := redistest.MiniClient(t, redistest.Mini(t)),
-			redistest.MiniClient(t, redistest.Mini(t), dialing(
-				func(context.Context) (net.Conn, error) { return nil, errors.New("refused") }))
-		rdb := &fakeCluster{masters: []*redis.Client{up, down}}
-		h := newHub(t, rdb)
-		subscribed(t, h.Events, "a")
-		time.AfterFunc(time.Minute, func() { rdb.set(nil, up) })
-		ctx, end := context.WithTimeout(t.Context(), 75*time.Second)
-		defer end()
-		if err := h.Confirmed(ctx, "a"); err != nil || time.Since(bubbleStart) < time.Minute {
-			t.Fatalf("%v after %v", err, time.Since(bubbleStart))
-		}
-	})
-}
-
 func TestSubscribeFollowsTheShards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		one, two := redistest.Mini(t), redistest.Mini(t)
+	inBubbleOfTwo(t, func(t *testing.T, servers []*miniredis.Miniredis, clients []*redis.Client) {
 		rdb := redis.NewRing(&redis.RingOptions{
 			Addrs: map[string]string{"first": "one"},
 			NewClient: func(o *redis.Options) *redis.Client {
-				return redistest.MiniClient(t, map[string]*miniredis.Miniredis{"one": one,
-					"two": two}[o.Addr])
+				return map[string]*redis.Client{"one": clients[0], "two": clients[1]}[o.Addr]
 			},
 			HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
 		})
 		t.Cleanup(func() { _ = rdb.Close() })
-		h := newHub(t, rdb)
-		wake := heard(t, h, "a")
-		hears(t, "at first", map[*miniredis.Miniredis]bool{one: true, two: false})
+		wake := heard(t, newHub(t, rdb), "a")
+		hears(t, "at first", servers, true, false)
 		rdb.SetAddrs(map[string]string{"first": "one", "second": "two"})
-		woken(t, wake, "there is another shard")
-		hears(t, "another", map[*miniredis.Miniredis]bool{one: true, two: true})
-		for _, s := range []*miniredis.Miniredis{one, two} {
-			s.Publish("a", "x")
-			woken(t, wake, "message")
-		}
+		woken(t, "there is another shard", wake)
+		hears(t, "another", servers, true, true)
+		eachWakes(t, wake, servers)
 		rdb.SetAddrs(map[string]string{"second": "two"})
 		time.Sleep(11 * time.Second)
-		hears(t, "one is gone", map[*miniredis.Miniredis]bool{one: false, two: true})
+		hears(t, "one is gone", servers, false, true)
 	})
 }

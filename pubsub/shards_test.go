@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,39 +16,44 @@ import (
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
-// spublish publishes on a shard channel of s.
-func spublish(t *testing.T, s *redistest.Server, channel, payload string) {
-	t.Helper()
-	redistest.NoError(t, s.Admin().SPublish(t.Context(), channel, payload).Err())
+// lostCluster is a client that cannot say where a key is while it is lost.
+type lostCluster struct {
+	*redis.ClusterClient
+	lost  atomic.Bool
+	looks atomic.Int64
 }
 
-// sharded returns how many connections of s have subscribed a shard channel.
-func sharded(t *testing.T, s *redistest.Server, channel string) int64 {
-	t.Helper()
-	n := redistest.Must(s.Admin().PubSubShardNumSub(t.Context(), channel).Result())(t)
-	return n[channel]
-}
-
-// do carries out a command on s.
-func do(t *testing.T, s *redistest.Server, args ...any) {
-	t.Helper()
-	if err := s.Admin().Do(t.Context(), args...).Err(); err != nil {
-		t.Fatalf("%v: %v", args, err)
+func (c *lostCluster) MasterForKey(ctx context.Context, key string) (*redis.Client, error) {
+	c.looks.Add(1)
+	if c.lost.Load() {
+		return nil, errors.New("unknown")
 	}
+	return c.ClusterClient.MasterForKey(ctx, key)
 }
 
-// refusals returns how often the servers of c have said that a slot is elsewhere.
-func refusals(t *testing.T, c *redistest.Cluster) (n int) {
+// shards are a cluster, a hub on it, and channels of each master in different slots.
+type shards struct {
+	*testing.T
+	*redistest.Cluster
+	rdb      *lostCluster
+	hub      *pubsub.Hub
+	channels [3][]string
+}
+
+// newShards starts a cluster. The hub has a user of its own, app.
+func newShards(t *testing.T, opts ...redistest.ClusterOption) *shards {
 	t.Helper()
+	t.Parallel()
+	c := &shards{T: t, Cluster: redistest.StartCluster(t, opts...)}
+	c.channels = channelsOf(c.Cluster, 3)
 	for _, s := range c.Servers {
-		info := redistest.Must(s.Admin().Info(t.Context(), "errorstats").Result())(t)
-		counts := regexp.MustCompile(`(?:MOVED|CLUSTERDOWN):count=(\d+)`)
-		for _, m := range counts.FindAllStringSubmatch(info, -1) {
-			count, _ := strconv.Atoi(m[1])
-			n += count
-		}
+		c.do(s, "ACL", "SETUSER", "app", "on", ">secret", "allkeys", "allcommands", "allchannels")
 	}
-	return n
+	c.rdb = &lostCluster{ClusterClient: c.Client(t, func(o *redis.ClusterOptions) {
+		o.Username, o.Password = "app", "secret"
+	})}
+	c.hub = newHub(t, c.rdb)
+	return c
 }
 
 // channelsOf returns n channels for each master of c, in different slots.
@@ -66,299 +71,248 @@ func channelsOf(c *redistest.Cluster, n int) (channels [3][]string) {
 	return channels
 }
 
-// A marked channel tells when a hub has heard all that its server has said before.
-type marked struct {
-	*testing.T
+// say publishes on a shard channel of s, and expects a signal of each subscriber.
+func (c *shards) say(s *redistest.Server, channel string, signals ...<-chan struct{}) {
+	c.Helper()
+	redistest.NoError(c, s.Admin().SPublish(c.Context(), channel, "x").Err())
+	woken(c.T, "message", signals...)
+}
+
+// has expects that s has so many subscriptions of a shard channel in the end.
+func (c *shards) has(s *redistest.Server, channel string, want int64) {
+	c.Helper()
+	redistest.Eventually(c, fmt.Sprint(want, " subscriptions"), func() bool {
+		return redistest.Must(s.Admin().PubSubShardNumSub(c.Context(), channel).Result())(c)[channel] == want
+	})
+}
+
+// do carries out a command on s.
+func (c *shards) do(s *redistest.Server, args ...any) {
+	c.Helper()
+	redistest.NoError(c, s.Admin().Do(c.Context(), args...).Err())
+}
+
+// refusals returns how often the servers have said that a slot is elsewhere.
+func (c *shards) refusals() (n int) {
+	c.Helper()
+	for _, s := range c.Servers {
+		info := redistest.Must(s.Admin().Info(c.Context(), "errorstats").Result())(c)
+		counts := regexp.MustCompile(`(?:MOVED|CLUSTERDOWN):count=(\d+)`)
+		for _, m := range counts.FindAllStringSubmatch(info, -1) {
+			count, _ := strconv.Atoi(m[1])
+			n += count
+		}
+	}
+	return n
+}
+
+// A mark tells when the hub has heard all that a server has said before.
+type mark struct {
+	*shards
 	server  *redistest.Server
 	channel string
 	wake    <-chan struct{}
 }
 
-func newMarked(t *testing.T, h *pubsub.Hub, s *redistest.Server, channel string) *marked {
-	t.Helper()
-	wake := subscribed(t, h.Sharded, channel)
-	woken(t, wake, "the mark is confirmed")
-	return &marked{t, s, channel, wake}
+func (c *shards) mark(master, channel int) mark {
+	c.Helper()
+	m := mark{c, c.Servers[master], c.channels[master][channel], nil}
+	m.wake, _ = confirmed(c.T, c.hub.Sharded, m.channel)
+	return m
 }
 
-func (m *marked) passed() {
+func (m mark) passed() {
 	m.Helper()
-	spublish(m.T, m.server, m.channel, "mark")
-	woken(m.T, m.wake, "mark")
+	m.say(m.server, m.channel, m.wake)
 }
 
 func TestShardedIsSubscribedWhereTheSlotIs(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	channels := channelsOf(c, 3)
-	for _, protocol := range []int{2, 3} {
-		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
-			h := newHub(t, c.Client(t, func(o *redis.ClusterOptions) { o.Protocol = protocol }))
-			for i, s := range c.Servers {
-				one, two := channels[i][0], channels[i][1]
-				wake, cancel := confirmed(t, h.Sharded, one)
-				again, cancelAgain := h.Sharded(one)
-				woken(t, again, "confirmed before")
-				other, cancelOther := confirmed(t, h.Sharded, two)
-				plain, cancelPlain := confirmed(t, h.Subscribe, one)
-				payloads := []string{"0", "1"}
-				some, cancelSome := h.Sharded(one, payloads...)
-				woken(t, some, "confirmed before")
-				payloads[0] = "other"
-				mark := newMarked(t, h, s, channels[i][2])
-				if n := sharded(t, s, one); n != 1 {
-					t.Errorf("%d subscriptions", n)
-				}
-
-				spublish(t, s, one, "other")
-				woken(t, wake, "message")
-				woken(t, again, "message")
-				mark.passed()
-				silent(t, some, "another payload")
-				silent(t, other, "another channel")
-				silent(t, plain, "a message for shard channels")
-				spublish(t, s, one, "0")
-				woken(t, some, "its payload")
-				woken(t, wake, "message")
-				publish(t, s, one)
-				woken(t, plain, "PUBLISH")
-				mark.passed()
-				silent(t, wake, "PUBLISH")
-
-				cancel()
-				cancelSome()
-				mark.passed()
-				if n := sharded(t, s, one); n != 1 {
-					t.Errorf("%d subscriptions, and one subscriber is left", n)
-				}
-				cancelAgain()
-				redistest.Eventually(t, "unsubscribed", func() bool { return sharded(t, s, one) == 0 })
-				spublish(t, s, two, "x")
-				woken(t, other, "the other channel stays")
-				cancelOther()
-				cancelPlain()
-			}
-			for _, s := range c.Servers {
-				redistest.Eventually(t, "one connection to each master", func() bool {
-					return connections(t, s) == 1
-				})
-			}
-			if n := refusals(t, c); n != 0 {
-				t.Errorf("%d commands for slots of other servers", n)
-			}
-			h.Close()
-			for _, s := range c.Servers {
-				redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
-			}
-		})
+	c := newShards(t)
+	for i, s := range c.Servers {
+		channel := c.channels[i][0]
+		wake := subscribed(t, c.hub.Sharded, channel)
+		plain := subscribed(t, c.hub.Subscribe, channel)
+		event := subscribed(t, c.hub.Events, channel)
+		redistest.NoError(t, c.hub.Confirmed(t.Context(), channel))
+		woken(t, "confirmed", wake, plain)
+		mark := c.mark(i, 2)
+		c.has(s, channel, 1)
+		c.say(s, channel, wake)
+		mark.passed()
+		silent(t, "a message for shard channels", plain, event)
+		publish(t, s, channel)
+		woken(t, "PUBLISH", plain, event)
+		mark.passed()
+		silent(t, "PUBLISH", wake)
 	}
-}
-
-func TestShardedReconnectIsAnnounced(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	s := c.Servers[1]
-	channel := channelsOf(c, 1)[1][0]
-	wake, _ := confirmed(t, newHub(t, c.Client(t)).Sharded, channel)
-	for i := range 3 {
-		s.Admin().ClientKillByFilter(t.Context(), "TYPE", "pubsub")
-		woken(t, wake, fmt.Sprint("reconnect ", i))
-		spublish(t, s, channel, "x")
-		woken(t, wake, "message after the reconnect")
+	if n := c.refusals(); n != 0 {
+		t.Errorf("%d commands for slots of other servers", n)
+	}
+	c.hub.Close()
+	if err := c.hub.Confirmed(t.Context(), c.channels[0][0]); err == nil {
+		t.Error("no error of a closed hub")
 	}
 }
 
 // A user who may not have one of the channels has the others of the same server.
 func TestShardedThatIsNotAllowed(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	channels := channelsOf(c, 3)
+	c := newShards(t)
 	for _, s := range c.Servers {
-		do(t, s, "ACL", "SETUSER", "app", "on", ">secret", "allkeys", "allcommands", "resetchannels",
-			"&"+channels[0][0], "&"+channels[0][2])
+		c.do(s, "ACL", "SETUSER", "app", "resetchannels", "&"+c.channels[0][0], "&"+c.channels[0][2])
 	}
-	h := newHub(t, c.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = "app", "secret" }))
-	mark := newMarked(t, h, c.Servers[0], channels[0][0])
-	_, cancel := confirmed(t, h.Sharded, channels[0][2])
+	mark := c.mark(0, 0)
+	_, cancel := confirmed(t, c.hub.Sharded, c.channels[0][2])
 	cancel()
-	redistest.Eventually(t, "unsubscribed", func() bool {
-		return sharded(t, c.Servers[0], channels[0][2]) == 0
-	})
-	_, cancel = h.Sharded(channels[0][1])
-	defer cancel()
-	if err := h.Confirmed(t.Context(), channels[0][1]); !redis.IsPermissionError(err) {
+	c.has(c.Servers[0], c.channels[0][2], 0)
+	subscribed(t, c.hub.Sharded, c.channels[0][1])
+	if err := c.hub.Confirmed(t.Context(), c.channels[0][1]); !redis.IsPermissionError(err) {
 		t.Errorf("%v, want NOPERM", err)
 	}
 	mark.passed()
-	silent(t, mark.wake, "the connection has stayed")
+	silent(t, "the connection has stayed", mark.wake)
 }
 
-// lostCluster is a client that cannot say where a key is while it is lost.
-type lostCluster struct {
-	*redis.ClusterClient
-	lost  atomic.Bool
-	looks atomic.Int64
-}
-
-func (c *lostCluster) MasterForKey(ctx context.Context, key string) (*redis.Client, error) {
-	c.looks.Add(1)
-	if c.lost.Load() {
-		return nil, errors.New("unknown")
-	}
-	return c.ClusterClient.MasterForKey(ctx, key)
-}
-
+// Callers come, and come back, before it is known where their channels are now.
 func TestShardedWaitsForAnUnknownServer(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	channels := channelsOf(c, 2)
-	rdb := &lostCluster{ClusterClient: c.Client(t)}
-	h := newHub(t, rdb)
-	mark := newMarked(t, h, c.Servers[0], channels[0][0])
-	rdb.lost.Store(true)
-	wake := subscribed(t, h.Sharded, channels[0][1])
-	before := rdb.looks.Load()
-	redistest.Eventually(t, "a look that fails", func() bool { return rdb.looks.Load() > before+2 })
-	mark.passed()
-	silent(t, wake, "its server is unknown")
-	rdb.lost.Store(false)
-	woken(t, wake, "confirmed")
-	silent(t, mark.wake, "the connection has stayed")
-}
-
-// Callers come back before it is known where their channels are now.
-func TestShardedResubscribesWhileItsServerIsUnknown(t *testing.T) {
-	t.Parallel()
 	const n = 50
-	c := redistest.StartCluster(t)
-	channels := channelsOf(c, n+1)[0]
-	rdb := &lostCluster{ClusterClient: c.Client(t)}
-	h := newHub(t, rdb)
-	newMarked(t, h, c.Servers[0], channels[n]) // keeps the connection
+	c := newShards(t)
+	s, channels := c.Servers[0], channelsOf(c.Cluster, n+3)[0][3:]
+	mark := c.mark(0, 0)
 	var cancels []func()
-	for _, channel := range channels[:n] {
-		_, cancel := confirmed(t, h.Sharded, channel)
+	for _, channel := range channels {
+		_, cancel := confirmed(t, c.hub.Sharded, channel)
 		cancels = append(cancels, cancel)
 	}
-	rdb.lost.Store(true)
+	c.rdb.lost.Store(true)
 	for i, cancel := range cancels {
 		cancel()
-		_, cancels[i] = h.Sharded(channels[i])
+		_, cancels[i] = c.hub.Sharded(channels[i])
 	}
-	redistest.Eventually(t, "the mark is left", func() bool {
-		return len(c.Servers[0].Admin().PubSubShardChannels(t.Context(), "*").Val()) == 1
+	wake := subscribed(t, c.hub.Sharded, c.channels[0][1])
+	before := c.rdb.looks.Load()
+	redistest.Eventually(t, "a look that fails, and the mark is left", func() bool {
+		left := s.Admin().PubSubShardChannels(t.Context(), "*").Val()
+		return c.rdb.looks.Load() > before+2 && len(left) == 1
 	})
+	mark.passed()
+	silent(t, "its server is unknown", wake)
 	for _, cancel := range cancels {
 		cancel()
 	}
-}
-
-func TestShardedCallersThatComeAndGoFast(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	channels := channelsOf(c, 3)
-	rdb := &lostCluster{ClusterClient: c.Client(t)}
-	h := newHub(t, rdb)
-	for i, s := range c.Servers { // keeps the connections
-		newMarked(t, h, s, channels[i][2])
-	}
-	var all sync.WaitGroup
-	for i := range 12 {
-		all.Go(func() {
-			for j := range 500 {
-				channel := channels[(i+j)%3][j%2]
-				wake, cancel := h.Sharded(channel)
-				if j%50 == 0 && !wakes(wake) {
-					t.Errorf("%s: no signal", channel)
-				}
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-	for _, s := range c.Servers {
-		redistest.Eventually(t, "the mark is left", func() bool {
-			return connections(t, s) == 1 && len(s.Admin().PubSubShardChannels(t.Context(), "*").Val()) == 1
-		})
-	}
-	wake, _ := confirmed(t, h.Sharded, channels[0][0])
-	spublish(t, c.Servers[0], channels[0][0], "x")
-	woken(t, wake, "message")
-	looks := rdb.looks.Load()
-	wake, cancelOther := h.Sharded(channels[0][1]) // finding one is no reason to look for all
-	defer cancelOther()
-	woken(t, wake, "confirmed")
-	if n := rdb.looks.Load() - looks; n != 1 {
+	c.rdb.lost.Store(false)
+	woken(t, "confirmed", wake)
+	silent(t, "the connection has stayed", mark.wake)
+	before = c.rdb.looks.Load()
+	confirmed(t, c.hub.Sharded, c.channels[0][2])
+	if n := c.rdb.looks.Load() - before; n != 1 { // finding one is no reason to look for all
 		t.Errorf("%d looks for one channel", n)
 	}
 }
 
 func TestShardedOfAMasterThatHasNoChannelLeft(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	channels := channelsOf(c, 2)
-	h := newHub(t, c.Client(t))
-	mark, lost := newMarked(t, h, c.Servers[1], channels[1][0]), newMarked(t, h, c.Servers[2], channels[2][0])
-	_, cancel := confirmed(t, h.Sharded, channels[0][0])
+	c := newShards(t)
+	stays, lost := c.mark(1, 0), c.mark(2, 0)
+	_, cancel := confirmed(t, c.hub.Sharded, c.channels[0][0])
 	cancel()
 	c.Servers[2].Admin().ClientKillByFilter(t.Context(), "TYPE", "pubsub") // all servers are looked up
-	woken(t, lost.wake, "reconnected")
+	woken(t, "reconnected", lost.wake)
 	redistest.Eventually(t, "its connection is closed", func() bool {
 		return connections(t, c.Servers[0]) == 0
 	})
-	silent(t, mark.wake, "the others are left alone")
+	silent(t, "the others are left alone", stays.wake)
 }
 
-func TestManyShardedAtOnce(t *testing.T) {
-	t.Parallel()
-	const n = 1000
-	c := redistest.StartCluster(t)
-	h := newHub(t, c.Client(t))
-	_, cancels := crowd(t, n, h.Sharded)
+// What a hub hears of a slot that moves: of a channel that is subscribed, and of one
+// that is not, so that the client still believes in the old owner.
+func TestShardedFollowsTheSlot(t *testing.T) {
+	c := newShards(t)
+	from, to := c.Servers[0], c.Servers[1]
+	here, there := c.mark(0, 1), c.mark(1, 0)
+	moves, late := c.channels[0][0], c.channels[0][2]
+	wake, cancel := confirmed(t, c.hub.Sharded, moves)
+	for i := range 3 {
+		c.Move(t, moves, to).End()
+		woken(t, fmt.Sprint("confirmed by the new owner ", i), wake)
+		c.has(from, moves, 0)
+		c.has(to, moves, 1)
+		c.say(to, moves, wake)
+		redistest.NoError(t, c.hub.Confirmed(t.Context(), moves))
+		from, to = to, from
+	}
+	silent(t, "a channel that stays is left alone", here.wake, there.wake)
+
+	c.Move(t, late, c.Servers[2]).End()
+	wakeLate, cancelLate := confirmed(t, c.hub.Sharded, late) // by the owner after MOVED
+	c.say(c.Servers[2], late, wakeLate)
+	silent(t, "a channel that stays is left alone", here.wake)
+	cancel()
+	cancelLate()
 	for _, s := range c.Servers {
-		if got := connections(t, s); got != 1 {
-			t.Errorf("%d connections to a master", got)
+		c.has(s, moves, 0)
+		c.has(s, late, 0)
+	}
+}
+
+// While no node has a slot, the channels of other slots are well, and its own are
+// tried with pauses.
+func TestShardedComesBackWithItsSlot(t *testing.T) {
+	c := newShards(t, redistest.WithArgs("--cluster-require-full-coverage", "no"))
+	s, lost, mark := c.Servers[0], c.channels[0][0], c.mark(0, 1)
+	wake, _ := confirmed(t, c.hub.Sharded, lost)
+	slot := s.Admin().ClusterKeySlot(t.Context(), lost).Val()
+	start := time.Now()
+	c.do(s, "CLUSTER", "DELSLOTS", slot)
+	c.has(s, lost, 0)
+	mark.passed()
+	confirmed(t, c.hub.Sharded, c.channels[0][2])
+	silent(t, "not confirmed again", wake)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := c.hub.Confirmed(ctx, lost); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want an error: no server has the slot", err)
+	}
+	redistest.Eventually(t, "tries that were refused", func() bool { return c.refusals() > 3 })
+	if took := time.Since(start); took < 300*time.Millisecond {
+		t.Errorf("4 tries in %v", took)
+	}
+	late := subscribed(t, c.hub.Sharded, lost)
+	silent(t, "a confirmation of before does not count", late)
+	c.do(s, "CLUSTER", "ADDSLOTS", slot)
+	woken(t, "confirmed again", wake, late)
+	c.say(s, lost, wake)
+	fastest := time.Hour
+	for range 3 {
+		start := time.Now()
+		c.do(s, "CLUSTER", "DELSLOTS", slot)
+		c.do(s, "CLUSTER", "ADDSLOTS", slot)
+		woken(t, "confirmed again", wake)
+		fastest = min(fastest, time.Since(start))
+	}
+	if fastest > time.Second {
+		t.Errorf("the fastest of the last times took %v: failures from before still count", fastest)
+	}
+	silent(t, "the other channel is left alone", mark.wake)
+}
+
+func TestShardedFollowsAFailover(t *testing.T) {
+	c := newShards(t, redistest.WithReplicas(1))
+	for i, stops := range []bool{true, false} {
+		old, promoted := c.Servers[i], c.Servers[3+i]
+		one, two := c.channels[i][0], c.channels[i][1]
+		wake, _ := confirmed(t, c.hub.Sharded, one)
+		other, _ := confirmed(t, c.hub.Sharded, two)
+		if stops {
+			old.Stop()
 		}
-	}
-	for _, cancel := range cancels {
-		cancel()
-	}
-	for _, s := range c.Servers {
-		redistest.Eventually(t, "no connection left", func() bool { return connections(t, s) == 0 })
-	}
-}
-
-// On a client that is none of a cluster Sharded is Subscribe.
-func TestShardedOnASingleServer(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	h := newHub(t, s.Client(t))
-	wake, _ := confirmed(t, h.Sharded, "a", "x")
-	publish(t, s, "a")
-	woken(t, wake, "message")
-	if n := connections(t, s); n != 1 || subscriptions(t, s, "a") != 1 {
-		t.Errorf("%d connections", n)
-	}
-}
-
-func TestConfirmedIsOfEachKind(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	channel := channelsOf(c, 1)[2][0]
-	h := newHub(t, c.Client(t))
-	wake := subscribed(t, h.Subscribe, channel)
-	event := subscribed(t, h.Events, channel)
-	shard := subscribed(t, h.Sharded, channel)
-	redistest.NoError(t, h.Confirmed(t.Context(), channel))
-	woken(t, wake, "confirmed")
-	woken(t, shard, "confirmed")
-	spublish(t, c.Servers[2], channel, "x")
-	woken(t, shard, "SPUBLISH")
-	publish(t, c.Servers[2], channel)
-	woken(t, wake, "PUBLISH")
-	woken(t, event, "PUBLISH")
-	h.Close()
-	if err := h.Confirmed(t.Context(), channel); err == nil {
-		t.Error("no error of a closed hub")
+		c.do(promoted, "CLUSTER", "FAILOVER", "TAKEOVER")
+		woken(t, "confirmed after the failover", wake, other)
+		c.has(promoted, one, 1)
+		c.has(promoted, two, 1)
+		c.say(promoted, one, wake)
+		if !stops {
+			redistest.Eventually(t, "the old master has no connection", func() bool {
+				return connections(t, old) == 0
+			})
+		}
 	}
 }
