@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -25,7 +25,8 @@ type path struct {
 	runner Runner
 	server *redistest.Server
 	proxy  *redistest.Proxy
-	errors []string // the errors that the observer in the context got
+	errors []string     // the errors that the observer in the context got
+	dials  atomic.Int32 // the one with the number 1 fails
 
 	mu   sync.Mutex // guards sent
 	sent [][]string
@@ -34,11 +35,18 @@ type path struct {
 func newPath(t *testing.T, mods ...func(*redis.Options)) *path {
 	t.Helper()
 	p := &path{T: t, server: redistest.Start(t)}
+	p.dials.Store(1)
 	p.proxy = redistest.StartProxy(t, p.server.Addr)
 	p.runner = NewRunner(p.server.Client(t, append([]func(*redis.Options){func(o *redis.Options) {
 		o.Addr = p.proxy.Addr
 		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 2, time.Millisecond, 2*time.Millisecond
 		o.DialerRetries = 1
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if p.dials.Add(1) == 1 {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}
 	}}, mods...)...))
 	stop := p.proxy.Observe(func(args []string) {
 		if isScript(args) {
@@ -65,7 +73,12 @@ func (p *path) knows(sc *Script) {
 
 // runs runs a call, with an observer of its failures.
 func (p *path) runs(call *Call) (reply Reply, unsure bool, err error) {
-	observe := func(err error) { p.errors = append(p.errors, err.Error()) }
+	observe := func(err error) {
+		if dialFailed(err) {
+			err = errors.New("refused")
+		}
+		p.errors = append(p.errors, err.Error())
+	}
 	return p.runner.Run(context.WithValue(p.Context(), FailureKey{}, observe), call)
 }
 
@@ -127,170 +140,108 @@ func TestAnUnknownScriptIsSentWhole(t *testing.T) {
 	}
 }
 
-// A call whose reply was lost is sent again with the ms since its start in the place
-// Resent, which the first copy leaves empty.
-func TestALostReplyOfARepeatableScript(t *testing.T) {
-	p := newPath(t)
-	call := counts(true)
-	p.knows(call.Script)
-	p.proxy.SwallowReply(1)
-	reply, unsure, err := p.runs(call)
-	if ms := time.Duration(reply.At(1)) * time.Millisecond; ms < time.Hour || ms > time.Hour+time.Minute {
-		t.Errorf("sent again after %v, want an hour", ms)
-	}
-	if reply.At(0) != 2 || !unsure || err != nil {
-		t.Errorf("%v, unsure %v, %v; want the reply of the second copy", reply, unsure, err)
-	}
-	sent := p.wasSent(2)
-	if got := fmt.Sprintf("%q %q", sent[0][4:], sent[1][4:6]); got != `["a"] ["a" ""]` {
-		t.Errorf("arguments %s", got)
-	}
-	if fmt.Sprint(p.errors) != "[EOF]" {
-		t.Errorf("the observer got %q, want the end of the connection", p.errors)
+// refusesOnce makes the first reply of a call an error.
+func refusesOnce(text string) func(*Call) {
+	return func(c *Call) {
+		c.Script = script("if not redis.call('get', KEYS[1]) then redis.call('set', KEYS[1], 1) "+
+			"return redis.error_reply('"+text+"') end "+counting, true)
 	}
 }
 
-// A script with no place for the ms is sent again as it was.
-func TestALostReplyWhereNoPlaceIsKept(t *testing.T) {
-	p := newPath(t)
-	call := counts(true)
-	call.Resent = 0
-	p.knows(call.Script)
-	p.proxy.SwallowReply(1)
-	if reply, unsure, err := p.runs(call); reply.At(1) != -1 || !unsure || err != nil {
-		t.Errorf("%v, unsure %v, %v", reply, unsure, err)
-	}
-	if sent := p.wasSent(2); fmt.Sprint(sent[0]) != fmt.Sprint(sent[1]) {
-		t.Errorf("sent %q", sent)
-	}
+// onlyOnce makes the script of a call one that is not repeatable.
+func onlyOnce(c *Call) { c.Script = script(counting, false) }
+
+// before makes a call be sent again until so long from now.
+func before(d time.Duration) func(*Call) { return func(c *Call) { c.Before = time.Now().Add(d) } }
+
+func loses(replies int) func(*path) { return func(p *path) { p.proxy.SwallowReply(replies) } }
+
+func down(p *path) { p.proxy.Down() }
+
+// A fault is one of the network or of Redis, and what becomes of a call in it.
+type fault struct {
+	name  string
+	call  func(*Call) // changes the call, which is repeatable
+	fault func(*path)
+
+	sent     int    // times
+	ran      int64  // times
+	copied   bool   // the last copy has the ms since the start of the call
+	unsure   bool   // it may have been carried out without a reply
+	err      string // part of the error, "" for none
+	observed string // the errors that the observer got
 }
 
-// A call whose replies are lost is sent as often as the options of the client say, and once if it is not
-// repeatable.
-func TestRepliesThatAreLostAgainAndAgain(t *testing.T) {
-	for repeatable, times := range map[bool]int{true: 3, false: 1} {
-		p := newPath(t)
-		call := counts(repeatable)
-		p.knows(call.Script)
-		p.proxy.SwallowReply(3)
-		if _, unsure, err := p.runs(call); !unsure || !errors.Is(err, io.EOF) {
-			t.Errorf("unsure %v, %v; want the end of the connection", unsure, err)
-		}
-		p.wasSent(times)
-		p.count(int64(times))
-		if len(p.errors) != times-1 {
-			t.Errorf("the observer got %q, want one error for each copy", p.errors)
-		}
-	}
-}
-
-// Beyond Before a call that may have been carried out is not sent again. One that was
-// not carried out still is.
-func TestNotSentAgainAfterBefore(t *testing.T) {
-	for before, times := range map[time.Duration]int{-time.Minute: 1, time.Minute: 2} {
-		p := newPath(t)
-		call := counts(true)
-		call.Before = time.Now().Add(before)
-		p.knows(call.Script)
+// A call is sent again where that is safe: a repeatable script as often as the options of the client say, with
+// the ms since its start in the place Resent, and not after Before if it may have been carried out. A call
+// that reached no server was not carried out, and one whose reply was lost stays unsure.
+var faults = []fault{
+	{"none", nil, nil, 1, 1, false, false, "", "[]"},
+	{"a lost reply", nil, loses(1), 2, 2, true, true, "", "[EOF]"},
+	{"a lost reply, and no place for the ms", func(c *Call) { c.Resent = 0 }, loses(1),
+		2, 2, false, true, "", "[EOF]"},
+	{"replies are lost again and again", nil, loses(3), 3, 3, false, true, "EOF", "[EOF EOF]"},
+	{"a lost reply of a script that is not repeatable", onlyOnce, loses(1), 1, 1, false, true, "EOF", "[]"},
+	{"a lost reply after Before", before(-time.Minute), loses(1), 1, 1, false, true, "EOF", "[]"},
+	{"a lost reply before Before", before(time.Minute), loses(1), 2, 2, true, true, "", "[EOF]"},
+	{"an error of Redis after Before", func(c *Call) {
+		refusesOnce("TRYAGAIN later")(c)
+		before(-time.Minute)(c)
+	}, nil, 2, 2, false, false, "", "[TRYAGAIN later]"},
+	{"a slot that moves", refusesOnce("TRYAGAIN later"), nil, 2, 2, false, false, "", "[TRYAGAIN later]"},
+	{"a server that starts", refusesOnce("LOADING later"), nil, 2, 2, false, false, "", "[LOADING later]"},
+	{"a script that is cut short", refusesOnce("ERR Script attempted to access a non local key in a x"), nil,
+		2, 2, true, true, "", "[ERR Script attempted to access a non local key in a x]"},
+	{"an answer", refusesOnce("NOTINIT l"), nil, 1, 1, false, false, "NOTINIT l", "[]"},
+	{"no numbers", func(c *Call) { c.Script = script("return 'x'", true) }, nil,
+		1, 0, false, false, ErrShape.Error(), "[]"},
+	{"no server", nil, down, 0, 0, false, false, "refused", "[refused refused]"},
+	{"no server for a script that is not repeatable", onlyOnce, down,
+		0, 0, false, false, "refused", "[refused refused]"},
+	{"a lost reply, and then no server", nil, func(p *path) {
+		p.dials.Store(-1) // the dial after the one to come fails
 		p.proxy.SwallowReply(1)
-		_, unsure, err := p.runs(call)
-		if !unsure || (err == nil) != (times == 2) {
-			t.Errorf("until %v from now: unsure %v, %v", before, unsure, err)
-		}
-		p.wasSent(times)
-	}
-	p := newPath(t)
-	call := refusesOnce("TRYAGAIN later")
-	call.Before = time.Now().Add(-time.Minute)
-	p.knows(call.Script)
-	if reply, unsure, err := p.runs(call); reply.At(0) != 2 || unsure || err != nil {
-		t.Errorf("after an error of Redis: %v, unsure %v, %v", reply, unsure, err)
-	}
+	}, 2, 2, true, true, "", "[EOF refused]"},
 }
 
-// refusesOnce is a call of a script whose first reply is an error.
-func refusesOnce(text string) *Call {
-	call := counts(true)
-	call.Script = script("if not redis.call('get', KEYS[1]) then redis.call('set', KEYS[1], 1) "+
-		"return redis.error_reply('"+text+"') end "+counting, true)
-	return call
-}
-
-// What Redis replies tells whether a call is sent again, and whether it may have been
-// carried out.
-func TestErrorsOfRedis(t *testing.T) {
-	for text, want := range map[string]struct{ again, unsure bool }{
-		"TRYAGAIN later": {again: true},
-		"LOADING later":  {again: true},
-		"ERR Script attempted to access a non local key in a cluster node": {again: true, unsure: true},
-		"NOTINIT l": {},
-	} {
-		t.Run(text, func(t *testing.T) {
-			p := newPath(t)
-			call := refusesOnce(text)
+func TestFaults(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			p, call := newPath(t), counts(true)
+			if f.call != nil {
+				f.call(call)
+			}
 			p.knows(call.Script)
+			if f.fault != nil {
+				f.fault(p)
+			}
 			reply, unsure, err := p.runs(call)
-			if unsure != want.unsure {
-				t.Errorf("unsure %v", unsure)
+			if unsure != f.unsure || (err == nil) != (f.err == "") || err != nil &&
+				!strings.Contains(err.Error(), f.err) {
+				t.Errorf("unsure %v, %v; want unsure %v, %q", unsure, err, f.unsure, f.err)
 			}
-			if !want.again {
-				if !Final(err) || !redis.HasErrorPrefix(err, "NOTINIT") {
-					t.Errorf("%v, want it as it was replied", err)
+			if f.err == "NOTINIT l" && !Final(err) || f.err == "refused" && !dialFailed(err) {
+				t.Errorf("the error is %#v", err)
+			}
+			ms := time.Duration(reply.At(1)) * time.Millisecond
+			if copied := ms >= time.Hour && ms < time.Hour+time.Minute; err == nil && copied != f.copied ||
+				!copied && reply.At(1) > 0 {
+				t.Errorf("the reply is %v, marked as a copy: %v, want %v", reply, copied, f.copied)
+			}
+			if got := fmt.Sprint(p.errors); got != f.observed {
+				t.Errorf("the observer got %s, want %s", got, f.observed)
+			}
+			for _, args := range p.wasSent(f.sent)[:min(f.sent, 1)] {
+				if args[len(args)-1] != "a" {
+					t.Errorf("the first copy is %q", args)
 				}
-				p.wasSent(1)
-				return
 			}
-			if marked := reply.At(1) != -1; err != nil || marked != want.unsure {
-				t.Errorf("%v, said to be sent before: %v, want %v", err, marked, want.unsure)
+			p.count(f.ran)
+			p.proxy.Up()
+			if _, unsure, err := p.runs(counts(false)); unsure || err != nil {
+				t.Errorf("the next call: unsure %v, %v", unsure, err)
 			}
-			p.wasSent(2)
 		})
-	}
-}
-
-// A call that reached no server was not carried out, whether its script is repeatable
-// or not. It is sent again.
-func TestAFailedDialIsNotUnsure(t *testing.T) {
-	for _, repeatable := range []bool{true, false} {
-		p := newPath(t)
-		p.proxy.Down()
-		_, unsure, err := p.runs(counts(repeatable))
-		if unsure || !dialFailed(err) {
-			t.Errorf("unsure %v, %v; want a failed dial", unsure, err)
-		}
-		if len(p.errors) != 2 {
-			t.Errorf("repeatable %v: the observer got %q, want two attempts more",
-				repeatable, p.errors)
-		}
-		p.count(0)
-		p.proxy.Up()
-		reply, unsure, err := p.runs(counts(repeatable))
-		if reply.At(0) != 1 || reply.At(1) != -1 || unsure || err != nil {
-			t.Errorf("with the server back: %v, unsure %v, %v", reply, unsure, err)
-		}
-	}
-}
-
-// After a lost reply the call stays unsure, whatever becomes of its later copies.
-func TestALostReplyAndThenAFailedDial(t *testing.T) {
-	var dials atomic.Int32
-	p := newPath(t, func(o *redis.Options) {
-		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if dials.Add(1) == 2 {
-				return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
-			}
-			return new(net.Dialer).DialContext(ctx, network, addr)
-		}
-	})
-	call := counts(true)
-	p.knows(call.Script)
-	p.proxy.SwallowReply(1)
-	reply, unsure, err := p.runs(call)
-	if reply.At(0) != 2 || reply.At(1) < time.Hour.Milliseconds() || !unsure || err != nil {
-		t.Errorf("%v, unsure %v, %v", reply, unsure, err)
-	}
-	if len(p.errors) != 2 || p.errors[0] != "EOF" || !strings.Contains(p.errors[1], "refused") {
-		t.Errorf("the observer got %q, want a lost reply and a failed dial", p.errors)
 	}
 }
 
@@ -314,14 +265,6 @@ func TestTheContextOfACallEnds(t *testing.T) {
 		t.Errorf("meanwhile: unsure %v, %v", unsure, err)
 	}
 	p.wasSent(1)
-}
-
-func TestARunOfAScriptThatRepliesNoNumbers(t *testing.T) {
-	p := newPath(t)
-	_, unsure, err := p.runs(&Call{Script: script("return 'x'", true)})
-	if unsure || !errors.Is(err, ErrShape) {
-		t.Errorf("unsure %v, %v; want ErrShape", unsure, err)
-	}
 }
 
 // TypeOf is asked once, and is empty where Redis does not reply.
