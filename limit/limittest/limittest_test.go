@@ -1,8 +1,8 @@
 package limittest
 
 import (
-	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,30 +68,22 @@ func TestALimiterWithAFakeClockPasses(t *testing.T) {
 
 // Each check rejects the limiters that are broken for it, with an error that says how.
 func TestBrokenLimitersFail(t *testing.T) {
-	rejects(t, limiterChecks, brokenLimiters, func(b broken) (what, text string, s suite) {
-		spec := specOf(b.algorithm)
-		b.breaks(&spec)
-		return b.what, b.text, suite{spec: spec.complete()}
-	})
-	rejects(t, keyedChecks, brokenKeyed, func(b brokenKeys) (what, text string, s suite) {
-		return b.what, b.text, suite{spec: specOf(SlidingLog).complete(), keyed: b.keyed}
-	})
-}
-
-// rejects expects each check to reject its broken limiters, of which it has at least one.
-func rejects[B any](t *testing.T, checks []check, all map[string][]B, of func(B) (string, string, suite)) {
-	t.Helper()
+	checks := slices.Concat(limiterChecks, keyedChecks)
 	for _, c := range checks {
-		for _, b := range all[c.name] {
-			what, text, s := of(b)
-			t.Run(c.name+"/"+what, func(t *testing.T) { wantFailure(t, s, c, text) })
+		for _, b := range allBroken[c.name] {
+			t.Run(c.name+"/"+b.what, func(t *testing.T) {
+				var s suite
+				b.breaks(&s)
+				s.spec = s.spec.complete()
+				wantFailure(t, s, c, b.text)
+			})
 		}
-		if all[c.name] == nil {
+		if allBroken[c.name] == nil {
 			t.Errorf("no limiter is broken for the check %q", c.name)
 		}
 	}
-	if len(all) != len(checks) {
-		t.Errorf("%d checks have broken limiters, and there are %d", len(all), len(checks))
+	if len(allBroken) != len(checks) {
+		t.Errorf("%d checks have broken limiters, and there are %d", len(allBroken), len(checks))
 	}
 }
 
@@ -117,13 +109,11 @@ func TestSlowCallsAreTriedAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spec, calls := specOf(SlidingLog), 0
-			slow := func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
+			spec.New = changed(SlidingLog, func(c *call) {
 				if calls++; calls <= tt.slow {
-					time.Sleep(m.interval)
+					time.Sleep(c.m.interval)
 				}
-				return m.Allow(ctx, n)
-			}
-			spec.New = changed(SlidingLog, slow)
+			}, nothing)
 			s := suite{spec: spec.complete()}
 			s.enter(t, func(t *testing.T) {
 				err := s.try(t, check{check: rateAtOnce})
@@ -139,8 +129,7 @@ func TestSlowCallsAreTriedAgain(t *testing.T) {
 // A panic of a limiter is a failure of its check, also in a goroutine of the check. Other panics pass.
 func TestAPanicOfALimiterIsAFailure(t *testing.T) {
 	spec := specOf(SlidingLog)
-	panics := func(context.Context, *memory, int64) (limit.Result, error) { panic("oh") }
-	spec.New = changed(SlidingLog, panics)
+	spec.New = changed(SlidingLog, func(*call) { panic("oh") }, nothing)
 	for _, c := range []check{{check: rateAtOnce}, {check: manyCallers}, {check: endingContext}} {
 		wantFailure(t, suite{spec: spec.complete()}, c, "a panic: oh")
 	}
@@ -156,11 +145,7 @@ func TestAPanicOfALimiterIsAFailure(t *testing.T) {
 // Check finds exactly the broken rules, and does not fail the test.
 func TestCheckFindsBrokenRules(t *testing.T) {
 	spec := specOf(SlidingLog)
-	spec.New = changed(SlidingLog, func(ctx context.Context, m *memory, n int64) (limit.Result, error) {
-		r, err := m.Allow(ctx, n)
-		r.Limit = 0
-		return r, err
-	})
+	spec.New = changed(SlidingLog, nothing, func(c *call) { c.Limit = 0 })
 	wantBroken(t, Check(t, spec), len(limiterChecks),
 		"Limit and Interval are those of the limiter", "a Result agrees with itself")
 	spec.Pair = nil
@@ -171,8 +156,8 @@ func TestCheckFindsBrokenRules(t *testing.T) {
 
 func TestCheckKeyedFindsBrokenRules(t *testing.T) {
 	found := CheckKeyed(t, KeyedSpec{
-		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-			s := newKeyed(t, rate, interval)
+		New: func(_ *testing.T, rate int64, interval time.Duration) limit.Keyed {
+			s := newKeyed(rate, interval)
 			s.breaks = strings.ToLower
 			return s
 		},

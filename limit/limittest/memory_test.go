@@ -2,10 +2,10 @@ package limittest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
@@ -21,8 +21,10 @@ type memory struct {
 	rate     int64
 	interval time.Duration
 
-	since time.Time    // a call of a limiter that a test breaks
-	used  atomic.Int64 // permits of a limiter that looks before it takes
+	// Of limiters that a test breaks:
+	since time.Time // a call
+	used  atomic.Int64
+	busy  sync.Mutex
 }
 
 func newMemory(algorithm Algorithm, rate int64, interval time.Duration, opts ...limit.Option) *memory {
@@ -50,8 +52,11 @@ func newMemory(algorithm Algorithm, rate int64, interval time.Duration, opts ...
 type keyed struct {
 	rate     int64
 	interval time.Duration
-	breaks   func(key string) string // what a broken keyed makes of a key
-	most     int                     // the most keys of a broken keyed
+
+	// Of a Keyed that a test breaks:
+	breaks         func(key string) string // what it makes of a key
+	most           int                     // keys
+	spoils, spoilt string                  // a key that makes another one fail from then on
 
 	mu   sync.Mutex
 	keys map[string]*memory
@@ -65,6 +70,10 @@ func (s *keyed) Allow(ctx context.Context, key string, n int64) (limit.Result, e
 		key = s.breaks(key)
 	}
 	s.mu.Lock()
+	if key == s.spoilt && (key == s.spoils || s.keys[s.spoils] != nil) {
+		s.mu.Unlock()
+		return limit.Result{}, errors.New("not a hash")
+	}
 	m := s.keys[key]
 	if m == nil {
 		if s.most > 0 && len(s.keys) == s.most {
@@ -77,6 +86,6 @@ func (s *keyed) Allow(ctx context.Context, key string, n int64) (limit.Result, e
 	return m.Allow(ctx, n)
 }
 
-func newKeyed(_ *testing.T, rate int64, interval time.Duration) *keyed {
+func newKeyed(rate int64, interval time.Duration) *keyed {
 	return &keyed{rate: rate, interval: interval, keys: map[string]*memory{}}
 }
