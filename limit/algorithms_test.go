@@ -4,16 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
@@ -106,65 +103,6 @@ func TestMemoryAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Each input is the traffic of one limiter of each algorithm: its limit, and then steps. Memory and Redis
-// decide alike, and no window of real time has more than the bound.
-func FuzzForms(f *testing.F) {
-	f.Add([]byte("\x05\x02" + "\x00\x00\x01\x01\x03\x20\x00\x02\x04\x30\x00\x04\x06\x01\x00\x00"))
-	f.Add([]byte("\x01\x00" + "\x00\x00\x05\x10\x00\x00\x07\x20\x00\x00\x07\x80\x01\x00\x04\xff\x00\x00"))
-	f.Add([]byte("\x63\x01" + "\x00\x60\x03\x01\x00\x10\x06\x20\x05\xff\x02\x01\x04\x02\x00\x60"))
-	mini := formtest.NewMini(f)
-	f.Fuzz(func(t *testing.T, traffic []byte) {
-		if len(traffic) < 2 || len(traffic) > 400 {
-			return
-		}
-		rate := 1 + int64(traffic[0])
-		interval := []time.Duration{5 * time.Millisecond, time.Second, time.Hour}[traffic[1]%3]
-		for _, a := range algorithms {
-			if a.suite.Drive(t, rate, interval, mini, traffic[2:]); t.Failed() {
-				return
-			}
-		}
-	})
-}
-
-// Many keys in memory go when they are unused, whatever the algorithm.
-func TestManyUnusedKeysAreDropped(t *testing.T) {
-	redistest.Thorough(t)
-	const keys, mostKept = 500_000, 20 // bytes for each key in the end
-	for _, a := range algorithms {
-		t.Run(a.name, func(t *testing.T) {
-			now := time.Unix(2_000_000_000, 0)
-			clock := limit.WithClock(func() time.Time { return now })
-			l := redistest.Must(a.suite.New(10, time.Second).InMemoryKeyed(clock))(t)
-			take := func(key string) {
-				t.Helper()
-				redistest.Must(l.Allow(t.Context(), key, 1))(t)
-			}
-			before := heap()
-			for i := range keys {
-				take(strconv.Itoa(i))
-			}
-			full := heap() - before
-			for range 2 { // the first turn keeps what was used since the one before
-				now = now.Add(time.Hour)
-				take("other")
-			}
-			if kept := heap() - before; kept > mostKept*keys {
-				t.Errorf("%d bytes are left of %d", kept, full)
-			}
-			take("other") // the limiter is in use until here
-		})
-	}
-}
-
-// heap returns the bytes in use after a collection.
-func heap() int64 {
-	runtime.GC() //revive:disable-line:call-to-gc what is unused must be gone before it is measured
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // docs/algorithms.md grants a user the commands of the scripts, and no others.

@@ -14,40 +14,9 @@ import (
 )
 
 // An acquirer returns the calls of its Acquire as errors.
-type acquirer struct{ limit.Func }
+type acquirer struct{ limit.Limiter }
 
 func (acquirer) Acquire(_ context.Context, n int64) error { return fmt.Errorf("acquired %d", n) }
-
-// Shared and Of keep the Acquire of a limiter, and invent none.
-func TestSharedAndOfKeepAcquire(t *testing.T) {
-	allow := limit.Func(func(_ context.Context, n int64) (limit.Result, error) {
-		return limit.Result{Allowed: true, Remaining: n}, nil
-	})
-	shared, ok := limit.Shared(acquirer{allow}).(limit.KeyedAcquirer)
-	if !ok {
-		t.Fatal("Shared drops Acquire")
-	}
-	of, ok := limit.Of(shared, "key").(limit.Acquirer)
-	if !ok {
-		t.Fatal("Of drops Acquire")
-	}
-	if err := shared.Acquire(t.Context(), "key", 2); err == nil || err.Error() != "acquired 2" {
-		t.Error(err)
-	}
-	if err := of.Acquire(t.Context(), 3); err == nil || err.Error() != "acquired 3" {
-		t.Error(err)
-	}
-	if r, err := of.Allow(t.Context(), 4); r.Remaining != 4 || err != nil {
-		t.Error(r, err)
-	}
-	plain := limit.Shared(allow)
-	if _, ok := plain.(limit.KeyedAcquirer); ok {
-		t.Error("Shared invents Acquire")
-	}
-	if _, ok := limit.Of(plain, "key").(limit.Acquirer); ok {
-		t.Error("Of invents Acquire")
-	}
-}
 
 // A reserver refuses more than 9 permits.
 type reserver struct{ limit.Limiter }
@@ -75,32 +44,52 @@ func (b both) Allow(ctx context.Context, n int64) (limit.Result, error) {
 	return b.acquirer.Allow(ctx, n)
 }
 
-// Shared keeps Reserve of a limiter, beside Acquire and without it, and invents none.
-func TestSharedKeepsReserve(t *testing.T) {
-	allow := limit.Func(func(context.Context, int64) (limit.Result, error) { return limit.Result{}, nil })
-	for _, limiter := range []limit.Limiter{reserver{allow}, both{acquirer{allow}, reserver{allow}}} {
+// Shared keeps Acquire and Reserve of a limiter, and Of keeps Acquire. They invent none.
+func TestSharedAndOfKeepMethods(t *testing.T) {
+	allow := limit.Func(func(_ context.Context, n int64) (limit.Result, error) {
+		return limit.Result{Allowed: true, Remaining: n}, nil
+	})
+	for _, limiter := range []limit.Limiter{allow, acquirer{allow}, reserver{allow},
+		both{acquirer{allow}, reserver{allow}}} {
 		shared := limit.Shared(limiter)
+		of := limit.Of(shared, "key")
+		if r, err := of.Allow(t.Context(), 4); r.Remaining != 4 || err != nil {
+			t.Errorf("%T: Allow: %+v, %v", limiter, r, err)
+		}
 		_, acquires := limiter.(limit.Acquirer)
-		if _, kept := shared.(limit.KeyedAcquirer); kept != acquires {
-			t.Errorf("%T: Acquire is there: %v", limiter, kept)
+		keyed, kept := shared.(limit.KeyedAcquirer)
+		one, keptOfOne := of.(limit.Acquirer)
+		if kept != acquires || keptOfOne != acquires {
+			t.Fatalf("%T: Acquire is there: %v, %v", limiter, kept, keptOfOne)
 		}
-		keyed, ok := shared.(limit.KeyedReserver)
-		if !ok {
-			t.Fatalf("%T: Shared drops Reserve", limiter)
+		if acquires {
+			for _, err := range []error{keyed.Acquire(t.Context(), "key", 2), one.Acquire(t.Context(), 2)} {
+				if err == nil || err.Error() != "acquired 2" {
+					t.Errorf("%T: Acquire: %v", limiter, err)
+				}
+			}
 		}
-		for n, want := range map[int64]bool{9: true, 10: false} {
-			r, err := keyed.Reserve(t.Context(), "key", n, 0)
-			if err != nil || (r != nil) != want {
-				t.Errorf("%T: Reserve %d: %v, %v", limiter, n, r, err)
-			}
-			r, result, err := keyed.TryReserve(t.Context(), "key", n)
-			if err != nil || (r != nil) != want || result.Allowed != want || result.Limit != 9 {
-				t.Errorf("%T: TryReserve %d: %v, %+v, %v", limiter, n, r, result, err)
-			}
+		_, reserves := limiter.(limit.Reserver)
+		if reserver, kept := shared.(limit.KeyedReserver); kept != reserves {
+			t.Errorf("%T: Reserve is there: %v", limiter, kept)
+		} else if reserves {
+			keepsReserve(t, reserver)
 		}
 	}
-	if _, ok := limit.Shared(acquirer{allow}).(limit.KeyedReserver); ok {
-		t.Error("Shared invents Reserve")
+}
+
+// keepsReserve expects the Reserve and TryReserve of a reserver.
+func keepsReserve(t *testing.T, keyed limit.KeyedReserver) {
+	t.Helper()
+	for n, want := range map[int64]bool{9: true, 10: false} {
+		r, err := keyed.Reserve(t.Context(), "key", n, 0)
+		if err != nil || (r != nil) != want {
+			t.Errorf("%T: Reserve %d: %v, %v", keyed, n, r, err)
+		}
+		r, result, err := keyed.TryReserve(t.Context(), "key", n)
+		if err != nil || (r != nil) != want || result.Allowed != want || result.Limit != 9 {
+			t.Errorf("%T: TryReserve %d: %v, %+v, %v", keyed, n, r, result, err)
+		}
 	}
 }
 

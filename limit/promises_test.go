@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/leakybucket"
+	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
 // promises are those of every algorithm, of 10 permits in an hour.
@@ -63,5 +66,91 @@ func TestPromises(t *testing.T) {
 				play.Tell(t, ledgerPromises)
 			}
 		})
+	}
+}
+
+// bucketPromises are those of limits of 10 in an hour whose permits come back one by one.
+var bucketPromises = map[string]string{
+	"Return leaves out the part that has come back": "" +
+		"take 4 as a; sleep 12m; take 8; back 4 a; refuse 3; take 2",
+	"a clock set to and fro by a permit's time grants each once": "" +
+		"take 10; " + strings.Repeat("clock 6m; try 1; clock -6m; try 1; ", 5) + "granted 11",
+	"set back by a day, a full bucket leaks as ever": "" +
+		"take 1; clock -24h; refuse 1 retry 6m; sleep 2m; refuse 1 retry 4m; sleep 58m; take 10",
+}
+
+func TestBucketPromises(t *testing.T) {
+	for _, a := range []formtest.Algorithm{
+		formtest.Of(tokenbucket.Bucket{Capacity: 10, Rate: 10, Interval: time.Hour}),
+		formtest.Of(leakybucket.Meter{Capacity: 10, Rate: 10, Interval: time.Hour}),
+	} {
+		formtest.Tell(t, a, bucketPromises)
+	}
+}
+
+func TestBucketsHaveNoDriftInThirtyDays(t *testing.T) {
+	hasNoDrift(t, func(capacity, permits int64, in time.Duration) formtest.Algorithm {
+		return formtest.Of(tokenbucket.Bucket{Capacity: capacity, Rate: float64(permits) / in.Seconds(),
+			Interval: time.Second})
+	})
+	hasNoDrift(t, func(capacity, permits int64, in time.Duration) formtest.Algorithm {
+		return formtest.Of(leakybucket.Meter{Capacity: capacity, Rate: permits, Interval: in})
+	})
+}
+
+// hasNoDrift expects of a bucket that it grants in 30 days of odd steps what exact arithmetic does, except
+// that permits due within a microsecond may come in it. of returns a bucket to which some permits come
+// in a time.
+func hasNoDrift(t *testing.T, of func(capacity, permits int64, in time.Duration) formtest.Algorithm) {
+	t.Helper()
+	for _, tt := range []struct{ capacity, permits, in int64 }{ // in µs
+		{5, 1, 2e6}, {1, 1, 3e6}, {100, 7, 60e6}, {3, 1, 10e6}, {10, 29, 31e6},
+	} {
+		epoch := time.Unix(1_700_000_000, 0)
+		now := epoch
+		l := redistest.Must(of(tt.capacity, tt.permits, time.Duration(tt.in)*time.Microsecond).
+			InMemory(limit.WithClock(func() time.Time { return now })))(t)
+		exact := tt.capacity * tt.in // in units of which permits come in a µs
+		random := rand.New(rand.NewPCG(30, 0))
+		for now.Sub(epoch) < 30*24*time.Hour {
+			odd := 1 + random.Int64N(2*tt.in/tt.permits)
+			now = now.Add(time.Duration(odd) * time.Microsecond)
+			exact = min(exact+odd*tt.permits, tt.capacity*tt.in)
+			over := exact - tt.in
+			r, err := l.Allow(t.Context(), 1)
+			if err != nil || r.Allowed != (over >= 0) && max(over, -over) > tt.permits {
+				t.Fatalf("%+v, after %v: %+v %v, exactly %d", tt, now.Sub(epoch), r, err, exact)
+			}
+			if r.Allowed {
+				exact -= tt.in
+			}
+		}
+	}
+}
+
+// Foreign numbers, in the right form, under the key of a limiter of 10 in an hour count as a limit at most,
+// and are gone after two hours: their key expires then. They are a level and a time.
+func TestBucketsBearForeignNumbers(t *testing.T) {
+	nines := strings.Repeat("9", 300)
+	for key, a := range map[string]formtest.Algorithm{
+		"{name}:tokenbucket": formtest.Of(tokenbucket.Bucket{Capacity: 10, Rate: 10, Interval: time.Hour}),
+		"{name}:leakybucket": formtest.Of(leakybucket.Meter{Capacity: 10, Rate: 10, Interval: time.Hour}),
+		"{name}:leakyqueue":  leakybucket.Queue{Rate: 10, Interval: time.Hour, Capacity: 10},
+	} {
+		promises := map[string]string{}
+		for _, text := range []string{
+			"0_1", "-1_1", "-1e300_1", "1e300_1", "1e999_1", "-1e999_1", "0_9007199254740993", "5_" + nines,
+			"5_9" + nines, "1e300_9007199254740993", "-_1", "e_1", "0_0", "-0_0", "5_2000000000000000",
+			"1e14_946684800000000", "-1e14_946684800000000", // nothing is left now
+			"0_946684800000000", "10_946684800000000", "1e9_946684800000000",
+		} {
+			if key == "{name}:leakyqueue" {
+				text += "_9007199254740993"
+			}
+			promises[text] = "redis SET " + key + " " + text + "; " +
+				"30x try 1 left 0..10 retry 0s..2h reset 0s..2h; granted 0..10; " +
+				"redis PTTL KEY = 1..7200001; sleep 2h; take 10"
+		}
+		formtest.Tell(t, a, promises)
 	}
 }

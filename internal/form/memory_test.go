@@ -74,6 +74,29 @@ func TestIdleKeysAreDropped(t *testing.T) {
 	})
 }
 
+// Keys that owe are kept without calls, and dropped when they no longer owe.
+func TestKeysThatOweAreKept(t *testing.T) {
+	now := time.Unix(2_000_000_000, 0)
+	paid := now.Add(time.Hour).UnixMicro()
+	owing := func() (Rule[int64], error) {
+		r, err := counting()
+		r.Owes = func(_ *int64, at int64) bool { return at < paid }
+		return r, err
+	}
+	clock := limit.WithClock(func() time.Time { return now })
+	k := redistest.Must(InMemoryKeyed(owing, []limit.Option{clock}))(t)
+	for i := range 1000 {
+		take(t, k, fmt.Sprint(i))
+	}
+	for passed := range 70 {
+		if n := cached(k); passed < 60 && n < 1000 || passed > 62 && n != 1 {
+			t.Errorf("%d keys after %d minutes", n, passed)
+		}
+		now = now.Add(time.Minute)
+		take(t, k, "other")
+	}
+}
+
 // A key that was used less than Idle ago is kept, whatever is dropped meanwhile.
 func TestUsedKeysAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

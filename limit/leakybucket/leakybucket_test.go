@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -127,51 +124,34 @@ func TestOtherNumbersShareALimit(t *testing.T) {
 }
 
 // Numbers under the key count as far as they can be true. The water, or the owed time, that a clock set
-// back would add to them is bounded.
+// back would add to them is bounded. A refusal leaves them alone.
 func TestImpossibleNumbersAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		m := redistest.Must(leakybucket.Meter{10, 10, time.Second}.OnRedis(rdb, "name"))(t)
-		q := redistest.Must(leakybucket.Queue{10, time.Second, 5}.LineOnRedis(rdb, "name"))(t)
-		now := time.Now().UnixMicro()
-		hour := now + 3600e6
-		digits := strings.Repeat("9", 100)
-		for _, tt := range []struct {
-			l     limit.Limiter
-			text  string
-			retry time.Duration
-		}{
-			{m, fmt.Sprintf("1000 %d", now), 99100 * time.Millisecond},
-			{m, fmt.Sprintf("10 %d", hour), 100 * time.Millisecond},
-			{m, fmt.Sprintf("1000 %d", hour), 99100 * time.Millisecond},
-			{m, fmt.Sprintf("9100000000000000000 %d", now), 100 * time.Millisecond},
-			{m, fmt.Sprintf("9007199254740992 %d", now), 100 * time.Millisecond},
-			{m, fmt.Sprintf("1000000009 %d", now), 1e9 * 100 * time.Millisecond},
-			{m, "5 9100000000000000000", 100 * time.Millisecond},
-			{m, "1000 " + digits, 0},
-			{m, fmt.Sprintf("1000%s %d", digits, now), 0},
-			{m, fmt.Sprintf("1000 %d%s", now, digits), 0},
-			{q, fmt.Sprintf("5000000 %d 0", now), 5 * time.Second},
-			{q, fmt.Sprintf("1000000 %d 0", hour), 2 * time.Second},
-			{q, fmt.Sprintf("5000000 %d 0", hour), 5 * time.Second},
-			{q, fmt.Sprintf("9100000000000000000 %d 0", now), 2 * time.Second},
-			{q, fmt.Sprintf("5%s %d 0", digits, now), 0},
-			{q, fmt.Sprintf("5000000 %d %s", now, digits), 0},
-		} {
-			key := "{name}:leakybucket"
-			if tt.l == q {
-				key = "{name}:leakyqueue"
-			}
-			for range 2 { // a refusal leaves them alone
-				redistest.NoError(t, rdb.Set(t.Context(), key, tt.text, redis.KeepTTL).Err())
-				if r := formtest.Allow(t, tt.l, 1, tt.retry == 0); r.RetryAfter != tt.retry {
-					t.Errorf("%.50s: %+v, want %v", tt.text, r, tt.retry)
-				}
-				if ttl := rdb.PTTL(t.Context(), key).Val(); ttl <= 0 {
-					t.Errorf("%.50s: the time to live is %v", tt.text, ttl)
-				}
-			}
-			redistest.NoError(t, rdb.Del(t.Context(), key).Err())
+	digits := strings.Repeat("9", 100)
+	for key, texts := range map[string]map[string]string{
+		"leakybucket": {
+			"1000_NOW": "refuse 1 retry 99100ms", "10_HOUR": "refuse 1 retry 100ms",
+			"1000_HOUR": "refuse 1 retry 99100ms", "9100000000000000000_NOW": "refuse 1 retry 100ms",
+			"9007199254740992_NOW": "refuse 1 retry 100ms", "1000000009_NOW": "refuse 1 retry 100000000s",
+			"5_9100000000000000000": "refuse 1 retry 100ms",
+			"1000_" + digits:        "take 1", "1000_NOW" + digits: "take 1",
+			"1000" + digits + "_NOW": "take 1",
+		},
+		"leakyqueue": {
+			"5000000_NOW_0": "refuse 1 retry 5s", "1000000_HOUR_0": "refuse 1 retry 2s",
+			"5000000_HOUR_0": "refuse 1 retry 5s", "9100000000000000000_NOW_0": "refuse 1 retry 2s",
+			"5" + digits + "_NOW_0": "take 1", "5000000_NOW_" + digits: "take 1",
+		},
+	} {
+		promises := map[string]string{}
+		for text, call := range texts {
+			set := fmt.Sprintf("redis SET {name}:%s %s KEEPTTL; %s; redis PTTL KEY = 1..1000000000000",
+				key, text, call)
+			promises[text] = set + "; " + set
 		}
-	})
+		play := queue(5)
+		if key == "leakybucket" {
+			play.Algorithms[""] = formtest.Of(leakybucket.Meter{10, 10, time.Second})
+		}
+		play.Tell(t, promises)
+	}
 }

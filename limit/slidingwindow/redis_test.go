@@ -124,32 +124,17 @@ func TestOtherNumbersKeepWhatWasTaken(t *testing.T) {
 	}
 }
 
-// After the clock of Redis is set back, permits come back within an interval, and not before their time.
-func TestTheClockOfRedisIsSetBack(t *testing.T) {
-	server, set := redistest.StartClocked(t)
-	rdb := server.Client(t)
-	each(t, func(t *testing.T, of maker) {
-		l := redistest.Must(of(10, time.Hour).OnRedis(rdb, redistest.Name(t)))(t)
-		set(0)
-		formtest.Allow(t, l, 10, true)
-		set(-10 * time.Hour)
-		if r := formtest.Allow(t, l, 10, false); r.Remaining > 0 || r.ResetAfter > 2*time.Hour {
-			t.Errorf("%+v", r)
-		}
-		set(-10*time.Hour + formtest.Allow(t, l, 10, false).ResetAfter)
-		formtest.Allow(t, l, 10, true)
-	})
-}
-
-// Unreadable data count as a rate that was just taken, so that the bound holds, and go when that rate has
-// come back. A clock that is set back to the very time of a record leaves one record.
-func TestForeignData(t *testing.T) {
+// After the clock is set back, permits come back within an interval, and not before their time. Unreadable
+// data count as a rate that was just taken, so that the bound holds, and go when that rate has come back. A
+// clock that is set back to the very time of a record leaves one record.
+func TestClocksSetBackAndForeignData(t *testing.T) {
 	each(t, func(t *testing.T, of maker) {
 		spoil := "SET KEY x"
 		if strings.HasSuffix(t.Name(), "/Log") {
 			spoil = "ZADD KEY 1e300 x"
 		}
 		formtest.Tell(t, of(10, time.Minute), map[string]string{
+			"set back":   "take 10; clock -10m; refuse 10 left 0 reset 1us..2m; sleep reset; take 10",
 			"unreadable": "take 1; redis " + spoil + "; refuse 1; sleep reset; take 10",
 		})
 	})

@@ -33,11 +33,11 @@ type grant struct {
 	n  int64
 }
 
-// A drive is a limiter under traffic, in memory and perhaps on Redis.
+// A drive is a limiter under traffic, in memory and, unless mini is nil, on Redis.
 type drive struct {
 	t *testing.T
 	Suite
-	mini           *Mini // nil without the form on Redis
+	mini           *Mini
 	memory, shared limit.Releaser
 	rate           int64
 	interval       time.Duration
@@ -50,31 +50,27 @@ type drive struct {
 	more           []grant // allowed beyond the bound: released permits, clocks set forward
 }
 
-// Drive sends traffic to a limiter in memory and, unless mini is nil, to one on Redis: calls, charges, time
-// that passes, and clocks that are set. A step has two bytes: what it does, and by how much. Both limiters
-// must decide alike, to the microsecond, and no window of real time may have more than the bound.
-// At the end all permits come back.
-func (s Suite) Drive(t *testing.T, rate int64, interval time.Duration, mini *Mini, traffic []byte) {
+// drives returns a drive whose limiters are unused.
+func (s Suite) drives(t *testing.T, rate int64, interval time.Duration, mini *Mini) *drive {
 	t.Helper()
-	d := &drive{t: t, Suite: s.complete(), mini: mini, rate: rate, interval: interval}
+	d := &drive{t: t, Suite: s, mini: mini, rate: rate, interval: interval}
 	d.memory = redistest.Must(s.New(rate, interval).InMemory(limit.WithClock(d.now)))(t)
 	if mini != nil {
 		mini.FlushAll()
 		d.setTime()
 		d.shared = redistest.Must(s.New(rate, interval).OnRedis(mini.Client, "name"))(t)
 	}
-	for ; len(traffic) >= 2 && !t.Failed(); traffic = traffic[2:] {
-		d.step(traffic[0], int64(traffic[1]))
-	}
+	return d
+}
+
+// ends expects that no window had more than the bound, and that all permits come back.
+func (d *drive) ends() {
 	d.allow(1) // so that the limiter knows how the clock was set
 	d.checkWindows()
-	d.real += full * interval
-	d.real += interval * time.Duration(d.charged/rate+1)
-	if r, err := d.memory.Allow(t.Context(), rate); err != nil || !r.Allowed {
-		t.Errorf("it was unused for %d intervals, and refuses: %+v %v", full, r, err)
-	}
-	if t.Failed() {
-		t.Logf("%T, %d in %v", s.New(rate, interval), rate, interval)
+	d.real += full * d.interval
+	d.real += d.interval * time.Duration(d.charged/d.rate+1)
+	if r, err := d.memory.Allow(d.t.Context(), d.rate); err != nil || !r.Allowed {
+		d.t.Errorf("it was unused for %d intervals, and refuses: %+v %v", full, r, err)
 	}
 }
 
@@ -106,10 +102,11 @@ type pending struct {
 	place        int
 }
 
-func (d *drive) step(kind byte, by int64) {
+// step does what a kind of step does, by so much of 256.
+func (d *drive) step(kind int, by int64) {
 	part := (d.interval * time.Duration(by) / 256).Truncate(d.Grain)
 	some := 1 + by%d.rate
-	switch kind % kinds {
+	switch kind {
 	case 0:
 		d.allow(1)
 	case 1:
@@ -131,7 +128,7 @@ func (d *drive) step(kind byte, by int64) {
 	case looks:
 		d.look()
 	case charges, reserves, settles:
-		d.settles(kind%kinds, some, by)
+		d.settles(kind, some, by)
 	}
 	d.setTime()
 }
@@ -211,7 +208,7 @@ func ledger(t *testing.T, l limit.Releaser) limit.Ledger {
 }
 
 // settles charges a Ledger, or reserves n permits, or settles one of the reservations.
-func (d *drive) settles(kind byte, n, by int64) {
+func (d *drive) settles(kind int, n, by int64) {
 	ctx := d.t.Context()
 	memory, ok := d.memory.(limit.Ledger)
 	switch {
@@ -290,28 +287,23 @@ func (d *drive) checkWindows() {
 // Alike drives both forms by random traffic, with clocks that are set in half of the runs.
 func Alike(t *testing.T, s Suite) {
 	t.Helper()
-	s.random(t, redistest.Rounds(t, 20), 120, NewMini(t), func(seed uint64, kind byte) byte {
-		if kind == sets && seed%2 == 0 || kind == charges && seed%3 > 0 || kind > charges && seed%2 == 1 {
-			return 0
-		}
-		return kind
+	s.complete().random(t, redistest.Rounds(t, 20), 120, NewMini(t), func(seed uint64, kind int) bool {
+		return kind == sets && seed%2 == 0 || kind == charges && seed%3 > 0 || kind > charges && seed%2 == 1
 	})
 }
 
 // bounded drives the form in memory, which is fast, by more of it: with a clock that is right, or set.
 func (s Suite) bounded(t *testing.T) {
 	t.Parallel()
-	s.random(t, redistest.Rounds(t, 300), 400, nil, func(seed uint64, kind byte) byte {
-		if kind == releases || kind == sets && seed%2 == 0 || kind == charges && seed%5 > 0 ||
-			kind > charges && seed%2 == 1 {
-			return 1
-		}
-		return kind
+	s.random(t, redistest.Rounds(t, 300), 400, nil, func(seed uint64, kind int) bool {
+		return kind == releases || kind == sets && seed%2 == 0 || kind == charges && seed%5 > 0 ||
+			kind > charges && seed%2 == 1
 	})
 }
 
-// random drives a limiter by random traffic, whose kinds of steps a function chooses.
-func (s Suite) random(t *testing.T, rounds, steps int, mini *Mini, choose func(uint64, byte) byte) {
+// random drives limiters by random traffic: calls, charges, time that passes, and clocks that are set. Calls
+// take the place of some kinds of steps. Memory and Redis must decide alike, to the microsecond.
+func (s Suite) random(t *testing.T, rounds, steps int, mini *Mini, not func(seed uint64, kind int) bool) {
 	t.Helper()
 	for seed := range uint64(rounds) {
 		random := rand.New(rand.NewPCG(seed, 16))
@@ -319,12 +311,18 @@ func (s Suite) random(t *testing.T, rounds, steps int, mini *Mini, choose func(u
 		interval := []time.Duration{
 			5 * time.Millisecond, 70 * time.Millisecond, time.Second, 61 * time.Second, 90 * time.Hour,
 		}[random.IntN(5)]
-		var traffic []byte
+		d := s.drives(t, rate, interval, mini)
 		for range steps {
-			traffic = append(traffic, choose(seed, byte(random.IntN(kinds))), byte(random.IntN(256)))
+			kind := random.IntN(kinds)
+			if not(seed, kind) {
+				kind = 1
+			}
+			if d.step(kind, random.Int64N(256)); t.Failed() {
+				break
+			}
 		}
-		if s.Drive(t, rate, interval, mini, traffic); t.Failed() {
-			t.Fatalf("seed %d", seed)
+		if d.ends(); t.Failed() {
+			t.Fatalf("seed %d: %T, %d in %v", seed, s.New(rate, interval), rate, interval)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package formtest
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +104,9 @@ func Refuses[A maker[L, K], L limit.Releaser, K limit.KeyedReleaser](t *testing.
 	t.Helper()
 	for text, a := range wrong {
 		refused := func(l any, err error) {
-			if l != nil || !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
+			made := reflect.ValueOf(l)
+			if made.IsValid() && !made.IsZero() || !errors.Is(err, limit.ErrInvalidArgument) ||
+				!strings.Contains(err.Error(), text) {
 				t.Errorf("%+v: %v, want %q", a, err, text)
 			}
 		}

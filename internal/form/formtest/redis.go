@@ -51,12 +51,23 @@ func (b bench) both(t *testing.T) (far, near limit.Releaser) {
 	return far, redistest.Must(a.OnRedis(b.server.Admin(), name))(t)
 }
 
+// used returns a limiter of 10 in an hour of which one is taken, and its only key.
+func (b bench) used(t *testing.T, rdb *redis.Client) (l limit.Releaser, key string) {
+	t.Helper()
+	name := redistest.Name(t)
+	l = redistest.Must(b.New(10, time.Hour).OnRedis(rdb, name))(t)
+	Allow(t, l, 1, true)
+	keys := rdb.Keys(t.Context(), "{"+name+"}*").Val()
+	if len(keys) != 1 {
+		t.Fatalf("the keys are %q, want one", keys)
+	}
+	return l, keys[0]
+}
+
 func (b bench) trips(t *testing.T) {
 	rdb := b.server.Client(t)
+	l, key := b.used(t, rdb)
 	trips := redistest.RoundTrips(rdb)
-	name := redistest.Name(t)
-	l := redistest.Must(b.New(10, time.Hour).OnRedis(rdb, name))(t)
-	_, _ = l.Allow(t.Context(), 1) // the script may have to be loaded
 	for name, call := range map[string]func(){
 		"Allow": func() { redistest.Must(l.Allow(t.Context(), 1))(t) },
 		"Peek":  func() { peek(t, l) },
@@ -66,8 +77,6 @@ func (b bench) trips(t *testing.T) {
 			t.Errorf("%s takes %d round trips", name, trips.Load()-before)
 		}
 	}
-	rdb = b.server.Admin()
-	key := rdb.Keys(t.Context(), "{"+name+"}*").Val()[0]
 	before := rdb.Dump(t.Context(), key).Val()
 	peek(t, l)
 	if after := rdb.Dump(t.Context(), key).Val(); after != before {
@@ -104,15 +113,9 @@ func (b bench) late(t *testing.T) {
 			_, err := far.Allow(ctx, n)
 			return err
 		})
-		redistest.Until(t, "the permits to go back", func() error {
-			if returned.Load() == before {
-				return errors.New("no request gives back")
-			}
-			r, err := near.Allow(t.Context(), 10)
-			if err == nil && !r.Allowed {
-				err = fmt.Errorf("%+v", r)
-			}
-			return err
+		redistest.Eventually(t, "a request that gives back", func() bool { return returned.Load() > before })
+		redistest.Eventually(t, "the permits", func() bool {
+			return redistest.Must(near.Allow(t.Context(), 10))(t).Allowed
 		})
 		redistest.NoError(t, near.Release(t.Context(), 10))
 	}
@@ -130,12 +133,7 @@ func Leave(t *testing.T, proxy *redistest.Proxy, kind func(args []string) bool,
 	defer arrive()
 	left := make(chan error, 1)
 	go func() { left <- call(ctx) }()
-	redistest.Until(t, "the request", func() error {
-		if proxy.Held() == before {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	redistest.Eventually(t, "the request", func() bool { return proxy.Held() > before })
 	cancel()
 	Fails(t, context.Canceled, <-left)
 }
@@ -184,16 +182,10 @@ var garbage = []string{
 func (b bench) hostile(t *testing.T) {
 	rdb, ctx := b.server.Admin(), t.Context()
 	for _, g := range garbage {
-		name := redistest.Name(t)
-		l := redistest.Must(b.New(10, time.Hour).OnRedis(rdb, name))(t)
-		redistest.Must(l.Allow(ctx, 1))(t)
-		keys := rdb.Keys(ctx, "{"+name+"}*").Val()
-		if len(keys) != 1 {
-			t.Fatalf("the keys are %q, want one", keys)
-		}
-		spoil(t, rdb, keys[0], g)
+		l, key := b.used(t, rdb)
+		spoil(t, rdb, key, g)
 		b.bears(t, l, g)
-		if ttl := rdb.PTTL(ctx, keys[0]).Val(); ttl <= 0 || ttl > 3*time.Hour {
+		if ttl := rdb.PTTL(ctx, key).Val(); ttl <= 0 || ttl > 3*time.Hour {
 			t.Errorf("%.20q: the time to live is %v", g, ttl)
 		}
 	}
@@ -252,10 +244,8 @@ func (b bench) bears(t *testing.T, l limit.Releaser, g string) {
 }
 
 func (b bench) wrongType(t *testing.T) {
-	rdb, ctx, name := b.server.Admin(), t.Context(), redistest.Name(t)
-	l := redistest.Must(b.New(10, time.Hour).OnRedis(rdb, name))(t)
-	redistest.Must(l.Allow(ctx, 1))(t)
-	key := rdb.Keys(ctx, "{"+name+"}*").Val()[0]
+	rdb, ctx := b.server.Admin(), t.Context()
+	l, key := b.used(t, rdb)
 	redistest.NoError(t, errors.Join(rdb.Del(ctx, key).Err(), rdb.LPush(ctx, key, "x").Err()))
 	if r, err := l.Allow(ctx, 1); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || r.Allowed {
 		t.Errorf("over a list: %+v %v", r, err)
@@ -263,18 +253,19 @@ func (b bench) wrongType(t *testing.T) {
 }
 
 func (b bench) names(t *testing.T) {
-	a, rdb := b.New(10, time.Hour), b.server.Admin()
-	for _, name := range []string{"", strings.Repeat("x", 1025)} {
-		if l, err := a.OnRedis(rdb, name); l != nil || !errors.Is(err, limit.ErrInvalidArgument) {
-			t.Errorf("OnRedis with a name of %d bytes: %v %v", len(name), l, err)
-		}
-		if l, err := a.OnRedisKeyed(rdb, name); l != nil || !errors.Is(err, limit.ErrInvalidArgument) {
-			t.Errorf("OnRedisKeyed with a name of %d bytes: %v %v", len(name), l, err)
-		}
-	}
-	for _, none := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
-		if l, err := a.OnRedis(none, "name"); l != nil || !errors.Is(err, limit.ErrInvalidArgument) {
-			t.Errorf("OnRedis without a client, a %T: %v %v", none, l, err)
+	a, rdb := b.New(10, time.Hour), redis.UniversalClient(b.server.Admin())
+	for _, tt := range []struct {
+		rdb  redis.UniversalClient
+		name string
+	}{
+		{rdb, ""}, {rdb, strings.Repeat("x", 1025)},
+		{nil, "name"}, {(*redis.Client)(nil), "name"}, {(*redis.ClusterClient)(nil), "name"},
+	} {
+		one, err := a.OnRedis(tt.rdb, tt.name)
+		many, err2 := a.OnRedisKeyed(tt.rdb, tt.name)
+		if one != nil || many != nil || !errors.Is(err, limit.ErrInvalidArgument) ||
+			!errors.Is(err2, limit.ErrInvalidArgument) {
+			t.Errorf("on a %T with a name of %d bytes: %v, %v", tt.rdb, len(tt.name), err, err2)
 		}
 	}
 }

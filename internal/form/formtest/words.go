@@ -261,7 +261,8 @@ func (s *Stage) settles(args []string) error {
 	return r.Settle(s.Ctx(), used...)
 }
 
-// commands sends a command to Redis, and perhaps expects its reply, a number.
+// commands sends a command to Redis, and perhaps expects its reply, a number. In its words _ is a space, and
+// NOW and HOUR are the time, and that in an hour, in µs.
 func (s *Stage) commands(args []string) error {
 	words, want := args, ""
 	if i := slices.Index(args, "="); i >= 0 {
@@ -272,7 +273,9 @@ func (s *Stage) commands(args []string) error {
 		if word == "KEY" { // the only one
 			word = s.mini.Keys()[0]
 		}
-		command[i] = word
+		now := s.Now().UnixMicro()
+		command[i] = strings.NewReplacer(
+			"_", " ", "NOW", fmt.Sprint(now), "HOUR", fmt.Sprint(now+3600e6)).Replace(word)
 	}
 	reply := s.mini.Client.Do(s.Context(), command...)
 	if want == "" {
