@@ -2,7 +2,6 @@ package concurrency_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -17,25 +16,17 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 func TestBounds(t *testing.T) {
-	for field, l := range map[string]concurrency.Limit{
-		"Most is 0":             {Lease: time.Second},
-		"Most is -1":            {Most: -1, Lease: time.Second},
-		"Most is 1099511627777": {Most: 1<<40 + 1, Lease: time.Second},
-		"Lease is 0s":           {Most: 1},
-		"Lease is 999.999µs":    {Most: 1, Lease: time.Millisecond - 1},
-		"Lease is 87840h0m1s":   {Most: 1, Lease: 3660*24*time.Hour + time.Second},
-	} {
-		_, memory := l.LeasesInMemory()
-		_, memoryKeyed := l.LeasesInMemoryKeyed()
-		_, redis := l.LeasesOnRedis(nil, "name")
-		_, redisKeyed := l.LeasesOnRedisKeyed(nil, "name")
-		for _, err := range []error{memory, memoryKeyed, redis, redisKeyed} {
-			if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), field) {
-				t.Errorf("%+v: %v", l, err)
-			}
-		}
-	}
+	formtest.Refuses(t, map[string]leases{
+		"Most is 0":             {concurrency.Limit{Lease: time.Second}},
+		"Most is -1":            {concurrency.Limit{Most: -1, Lease: time.Second}},
+		"Most is 1099511627777": {concurrency.Limit{Most: 1<<40 + 1, Lease: time.Second}},
+		"Lease is 0s":           {concurrency.Limit{Most: 1}},
+		"Lease is 999.999µs":    {concurrency.Limit{Most: 1, Lease: time.Millisecond - 1}},
+		"Lease is 87840h0m1s":   {concurrency.Limit{Most: 1, Lease: 3660*24*time.Hour + time.Second}},
+	})
 }
 
 // A pool is a limit of leases.
@@ -80,17 +71,34 @@ func (l leases) OnRedisKeyed(rdb redis.UniversalClient, name string) (*concurren
 	return l.LeasesOnRedisKeyed(rdb, name)
 }
 
+// An ofKey is the pool of one key.
+type ofKey struct {
+	limit.Releaser
+	all *concurrency.KeyedLeases
+	key string
+}
+
+// Acquire implements pool.
+func (k ofKey) Acquire(ctx context.Context, n int64) (*concurrency.Lease, error) {
+	return k.all.Acquire(ctx, k.key, n)
+}
+
+// TryAcquire implements pool.
+func (k ofKey) TryAcquire(ctx context.Context, n int64) (*concurrency.Lease, bool, error) {
+	return k.all.TryAcquire(ctx, k.key, n)
+}
+
+// poolOf returns the pool of a step.
+func poolOf(s *formtest.Stage) pool {
+	if keyed, ok := s.Limiter.(*concurrency.KeyedLeases); ok {
+		return ofKey{s.Releaser, keyed, s.Key}
+	}
+	return s.Limiter.(pool)
+}
+
 // try calls TryAcquire for the arguments of a step.
 func try(s *formtest.Stage, args []string, want bool) error {
-	n := s.Number(args[0])
-	var lease *concurrency.Lease
-	var ok bool
-	var err error
-	if l, lone := s.Limiter.(*concurrency.Leases); lone {
-		lease, ok, err = l.TryAcquire(s.Ctx(), n)
-	} else {
-		lease, ok, err = s.Limiter.(*concurrency.KeyedLeases).TryAcquire(s.Ctx(), s.Key, n)
-	}
+	lease, ok, err := poolOf(s).TryAcquire(s.Ctx(), s.Number(args[0]))
 	if s.Things[s.As] = lease; err == nil && (ok != want || ok != (lease != nil)) {
 		err = fmt.Errorf("%v, %v", lease, ok)
 	}
@@ -99,19 +107,13 @@ func try(s *formtest.Stage, args []string, want bool) error {
 
 // acquires waits for a lease. With a name, it lets the caller wait, and then work for a while.
 func acquires(s *formtest.Stage, args []string) error {
-	n, key, l := s.Number(args[0]), s.Key, s.Limiter
-	acquire := func(ctx context.Context) (*concurrency.Lease, error) {
-		if l, lone := l.(*concurrency.Leases); lone {
-			return l.Acquire(ctx, n)
-		}
-		return l.(*concurrency.KeyedLeases).Acquire(ctx, key, n)
-	}
+	n, p := s.Number(args[0]), poolOf(s)
 	if s.As == "" {
-		_, err := acquire(s.Ctx())
+		_, err := p.Acquire(s.Ctx(), n)
 		return err
 	}
 	s.Start(func(ctx context.Context) error {
-		lease, err := acquire(ctx)
+		lease, err := p.Acquire(ctx, n)
 		if err == nil {
 			time.AfterFunc(time.Duration(s.Number(args[1])), func() { returns(s.T, lease, nil) })
 		}
@@ -192,7 +194,10 @@ func TestLeases(t *testing.T) {
 			"leave 1; seen 2 1s left, 1 1s left, 3 1s; end a; lease 4",
 		"each key has its own limit": "one: lease 5; other: lease 5; one: none 1",
 		"leases go by the clock of the option, set back for a lease at most": "" +
-			"lease 5 as a; clock -1h; none 1; clock 1m; lease 5; end a expired",
+			"lease 5 as a; clock -1h; refuse 1 reset 1us..1m; clock 1m; lease 5; end a expired",
+		"so do leases of which only the last shows that the clock was set back": "" +
+			"lease 1 as a; clock 30s; lease 4 as b; clock -25s; refuse 1 reset 1us..1m retry 1us..1m; " +
+			"clock 61s; lease 5; end b expired",
 	})
 	tell(t, map[string]concurrency.Limit{
 		"old": {Most: 10, Lease: time.Hour}, "young": {Most: 3, Lease: 50 * time.Millisecond},
@@ -229,4 +234,16 @@ func TestALeaseOfADroppedKeyHasEnded(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A limit has at most 2,000 grants, which bounds the time of a script.
+func TestGrantsAreBounded(t *testing.T) {
+	const full = "refuse 1 left 0 retry 1us..1h; release 2; take 1099511623778; refuse 1"
+	of := formtest.Of(concurrency.Limit{Most: 1 << 40, Lease: time.Hour})
+	play := formtest.Play{Algorithms: map[string]formtest.Algorithm{"": of}, Forms: formtest.InMemory}
+	play.Tell(t, map[string]string{"in memory": "2000x take 2; " + full})
+	formtest.Tell(t, of, map[string]string{ // nearly an hour after a bubble begins, in µs
+		"of other processes": "take 2; " + formtest.Each(1999,
+			"redis ZADD {name}:concurrency 946688399999999 other@#:2:3600000000; ") + "sleep 61s; " + full,
+	})
 }

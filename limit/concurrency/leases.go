@@ -181,7 +181,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 		return fmt.Errorf("%w: it was released", ErrExpired)
 	}
 	expires := l.pool.expires()
-	found, err := l.permits.extend(ctx)
+	found, _, err := l.permits.keep(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if err := l.pool.ended(ctx); err != nil {
 		return err
 	}
-	found, unsure, err := l.permits.release(ctx)
+	found, unsure, err := l.permits.keep(ctx, true)
 	if err != nil {
 		l.tried = true
 		return err

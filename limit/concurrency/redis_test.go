@@ -3,7 +3,6 @@ package concurrency_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 )
 
@@ -90,6 +88,18 @@ func fromAfar(t *testing.T, most int64, patience time.Duration) far {
 // isTake reports whether a command runs take.lua, which has two arguments more than keep.lua.
 func isTake(args []string) bool { return formtest.IsScript(args) && len(args) == 8 }
 
+// counts counts the commands of a kind that are sent from now on.
+func (f far) counts(t *testing.T, kind func(args []string) bool) *atomic.Int64 {
+	t.Helper()
+	n := new(atomic.Int64)
+	t.Cleanup(f.proxy.Observe(func(args []string) {
+		if kind(args) {
+			n.Add(1)
+		}
+	}))
+	return n
+}
+
 // refusesToGuess expects TryAcquire to fail without a reply.
 func refusesToGuess(t *testing.T, p pool, n int64) {
 	t.Helper()
@@ -105,12 +115,8 @@ func TestALeaseWithALostReplyIsGivenBack(t *testing.T) {
 	lease := takes(t, p, 1, true)
 	p.proxy.SwallowReplyTo(1, isTake)
 	refusesToGuess(t, p, 2)
-	redistest.Until(t, "the end of the lease", func() error {
-		n, err := p.server.Admin().ZCard(t.Context(), "{"+p.name+"}:concurrency").Result()
-		if err == nil && n != 2 { // one lease, and the sum
-			err = fmt.Errorf("%d members", n)
-		}
-		return err
+	redistest.Eventually(t, "the end of the lease", func() bool { // one lease is left, and the sum
+		return p.server.Admin().ZCard(t.Context(), "{"+p.name+"}:concurrency").Val() == 2
 	})
 	takes(t, p, 2, true)
 	returns(t, lease, nil)
@@ -123,13 +129,7 @@ func TestALeaseWithALostReplyIsGivenBack(t *testing.T) {
 // release.
 func TestALateTakeIsNotSentAgain(t *testing.T) {
 	p := fromAfar(t, 1, 200*time.Millisecond)
-	var sent atomic.Int64
-	stop := p.proxy.Observe(func(args []string) {
-		if isTake(args) {
-			sent.Add(1)
-		}
-	})
-	defer stop()
+	sent := p.counts(t, isTake)
 	late := p.proxy.HoldNext(1, isTake)
 	refusesToGuess(t, p, 1)
 	late()
@@ -143,25 +143,14 @@ func TestCallersInLineShareASilence(t *testing.T) {
 	const callers, patience = 20, 500 * time.Millisecond // longer than a call that is only slow
 	p := fromAfar(t, 1, patience)
 	lease := takes(t, p, 1, true)
-	var asked atomic.Int64
-	stop := p.proxy.Observe(func(args []string) {
-		if isTake(args) {
-			asked.Add(1)
-		}
-	})
-	defer stop()
+	asked := p.counts(t, isTake)
 	failed := make(chan error, callers)
 	wait := func() {
 		_, err := p.Acquire(t.Context(), 1)
 		failed <- err
 	}
 	go wait()
-	redistest.Until(t, "a caller in line", func() error {
-		if asked.Load() < 2 {
-			return errors.New("it has not asked from there")
-		}
-		return nil
-	})
+	redistest.Eventually(t, "a caller that asks in line", func() bool { return asked.Load() > 1 })
 	appear, silent := p.proxy.Hold(), time.Now()
 	for range callers - 1 {
 		go wait()
@@ -239,29 +228,18 @@ func TestALeaseOfACallerThatLeftIsGivenBack(t *testing.T) {
 	p := fromAfar(t, 3, time.Minute)
 	near := onRedis(t, concurrency.Limit{Most: 3, Lease: time.Hour}, p.server.Admin(), p.name)
 	other := takes(t, p, 1, true)
-	var returned atomic.Int64
-	stop := p.proxy.Observe(func(args []string) {
-		if formtest.IsScript(args) && !isTake(args) {
-			returned.Add(1)
-		}
-	})
-	defer stop()
+	returned := p.counts(t, func(args []string) bool { return formtest.IsScript(args) && !isTake(args) })
 	formtest.Leave(t, p.proxy, isTake, func(ctx context.Context) error {
 		_, err := p.Acquire(ctx, 2)
 		return err
 	})
-	redistest.Until(t, "the permits", func() error {
-		if returned.Load() == 0 {
-			return errors.New("no request gives back")
-		}
+	redistest.Eventually(t, "a request that gives back", func() bool { return returned.Load() > 0 })
+	redistest.Eventually(t, "the permits", func() bool {
 		lease, ok, err := near.TryAcquire(t.Context(), 2)
-		if err == nil && !ok {
-			return errors.New("none")
-		}
-		if err == nil {
+		if err == nil && ok {
 			returns(t, lease, nil)
 		}
-		return err
+		return err == nil && ok
 	})
 	returns(t, other, nil)
 }
@@ -292,56 +270,5 @@ func TestARoundTripAndAMemberForEachLease(t *testing.T) {
 	returns(t, other, nil)
 	if n := admin.Exists(ctx, key).Val(); n != 0 {
 		t.Error("the key exists, and no lease is out")
-	}
-}
-
-// The clock of the server is set back by an hour, or by so little that the sum still counts and the last
-// lease shows it: no caller waits for longer than a lease.
-func TestAServerClockSetBackDelaysForALeaseAtMost(t *testing.T) {
-	const lease = 40 * time.Second
-	for _, back := range []time.Duration{time.Hour, 25 * time.Second} {
-		server, set := redistest.StartClocked(t)
-		p := onRedis(t, concurrency.Limit{Most: 2, Lease: lease}, server.Client(t), redistest.Name(t))
-		set(2 * time.Hour)
-		takes(t, p, 1, true)
-		set(2*time.Hour + 30*time.Second)
-		last := takes(t, p, 1, true)
-		set(2*time.Hour + 30*time.Second - back)
-		if r := formtest.Allow(t, p, 1, false); max(r.RetryAfter, r.ResetAfter) > lease {
-			t.Errorf("set back by %v: %+v", back, r)
-		}
-		set(2*time.Hour + 71*time.Second - back)
-		takes(t, p, 2, true)
-		returns(t, last, concurrency.ErrExpired)
-	}
-}
-
-// A limit has at most 2,000 grants, which bounds the time of a script.
-func TestGrantsAreBounded(t *testing.T) {
-	const grants = 2_000
-	l := concurrency.Limit{Most: 1 << 40, Lease: time.Hour}
-	memory := redistest.Must(l.InMemory())(t)
-	server, name := redistest.Start(t), redistest.Name(t)
-	shared := redistest.Must(l.OnRedis(server.Client(t), name))(t)
-	for range grants {
-		redistest.Must(memory.Allow(t.Context(), 2))(t)
-	}
-	pipe := server.Admin().Pipeline()
-	key, now := "{"+name+"}:concurrency", time.Now()
-	for i := range grants {
-		pipe.ZAdd(t.Context(), key, redis.Z{
-			Score:  float64(now.UnixMicro() + int64(time.Hour/time.Microsecond) - grants + int64(i)),
-			Member: fmt.Sprintf("other@%d:2:%d", i, int64(time.Hour/time.Microsecond)),
-		})
-	}
-	_, err := pipe.Exec(t.Context())
-	redistest.NoError(t, err)
-	for what, p := range map[string]limit.Releaser{"memory": memory, "Redis": shared} {
-		r := formtest.Allow(t, p, 1, false)
-		if r.Remaining != 0 || r.RetryAfter < 59*time.Minute || r.RetryAfter > time.Hour {
-			t.Errorf("%s: %+v", what, r)
-		}
-		redistest.NoError(t, p.Release(t.Context(), 2))
-		formtest.Allow(t, p, 1<<40-2*grants, true)
 	}
 }

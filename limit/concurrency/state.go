@@ -66,26 +66,18 @@ func (b bound) back(s *state, n int64) int64 {
 	return g.ends
 }
 
-// extend restarts the lease of a grant, and reports whether it was still out. A grant may belong to an
-// earlier state: the state of an unused key is dropped as it is.
-func (b bound) extend(s *state, now int64, g *grant) bool {
+// keep restarts the lease of a grant, or gives it back (ends), and reports whether it was still out. A grant
+// may belong to an earlier state: the state of an unused key is dropped as it is.
+func (b bound) keep(s *state, now int64, g *grant, ends bool) bool {
 	s.settle(now, b.lease)
 	if g.in != s {
 		return false
 	}
 	s.remove(g)
-	g.ends = now + b.lease
-	s.append(g)
-	return true
-}
-
-// release gives a grant back, and reports whether it was still out.
-func (b bound) release(s *state, now int64, g *grant) bool {
-	s.settle(now, b.lease)
-	if g.in != s {
-		return false
+	if !ends {
+		g.ends = now + b.lease
+		s.append(g)
 	}
-	s.remove(g)
 	return true
 }
 

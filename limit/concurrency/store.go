@@ -21,10 +21,9 @@ type store interface {
 
 // permits are the permits of one lease.
 type permits interface {
-	// extend restarts their lease, release gives them back. found reports whether they were
-	// still out, unsure whether an earlier try of this call may have given them back.
-	extend(ctx context.Context) (found bool, err error)
-	release(ctx context.Context) (found, unsure bool, err error)
+	// keep restarts their lease, or gives them back (ends). found reports whether they were still
+	// out, unsure whether an earlier try of this call may have given them back.
+	keep(ctx context.Context, ends bool) (found, unsure bool, err error)
 }
 
 // A memory keeps leases in this process.
@@ -49,13 +48,8 @@ type inMemory struct {
 	grant *grant
 }
 
-func (p inMemory) extend(ctx context.Context) (found bool, err error) {
-	err = p.Do(ctx, p.key, func(s *state, now int64) { found = p.bound.extend(s, now, p.grant) })
-	return found, err
-}
-
-func (p inMemory) release(ctx context.Context) (found, unsure bool, err error) {
-	err = p.Do(ctx, p.key, func(s *state, now int64) { found = p.bound.release(s, now, p.grant) })
+func (p inMemory) keep(ctx context.Context, ends bool) (found, unsure bool, err error) {
+	err = p.Do(ctx, p.key, func(s *state, now int64) { found = p.bound.keep(s, now, p.grant, ends) })
 	return found, false, err
 }
 
@@ -96,7 +90,7 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.D
 		reply, unsure, err := r.runner.Run(ctx, &call)
 		if err != nil {
 			if unsure { // the permits may have been granted
-				go func() { _, _, _ = held.release(context.WithoutCancel(ctx)) }()
+				go func() { _, _, _ = held.keep(context.WithoutCancel(ctx), true) }()
 			}
 			return taken{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}
@@ -107,7 +101,7 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.D
 		return t, nil
 	}, func(ctx context.Context, t taken) {
 		if t.decision.Allowed {
-			_, _, _ = held.release(ctx)
+			_, _, _ = held.keep(ctx, true)
 		}
 	})
 	return out.permits, out.decision, err
@@ -120,17 +114,14 @@ type onRedis struct {
 	member string // of the sorted set
 }
 
-func (p *onRedis) extend(ctx context.Context) (found bool, err error) {
-	found, _, err = p.keep(ctx, p.Interval.Microseconds())
-	return found, err
-}
-
-func (p *onRedis) release(ctx context.Context) (found, unsure bool, err error) { return p.keep(ctx, 0) }
-
 // kept is the reply of keep.lua.
 type kept struct{ found, unsure bool }
 
-func (p *onRedis) keep(ctx context.Context, lease int64) (found, unsure bool, err error) {
+func (p *onRedis) keep(ctx context.Context, ends bool) (found, unsure bool, err error) {
+	lease := p.Interval.Microseconds()
+	if ends {
+		lease = 0
+	}
 	call := redisx.Call{
 		Script: scriptKeep, Keys: []any{form.Key(p.name, p.Algorithm)}, Args: []any{p.member, lease},
 	}
