@@ -117,14 +117,14 @@ func (g *group) changed(channel string, t *topic) {
 // await waits until the servers have confirmed the subscription of channel, if it has one.
 // Hub.Confirmed says which errors it returns.
 func (g *group) await(ctx context.Context, channel string) error {
-	if !g.has(channel) {
+	if has, _, _ := g.state(channel); !has {
 		return g.hub.ctx.Err()
 	}
 	wake, cancel := g.add(channel, newSubscriber(true, nil))
 	defer cancel()
-	for !g.confirmed(channel) {
-		if err := g.denial(channel); err != nil {
-			return err
+	for {
+		if _, confirmed, denied := g.state(channel); confirmed || denied != nil {
+			return denied
 		}
 		select {
 		case <-wake:
@@ -134,33 +134,29 @@ func (g *group) await(ctx context.Context, channel string) error {
 			return g.hub.ctx.Err()
 		}
 	}
-	return nil
 }
 
-func (g *group) has(channel string) bool {
-	g.hub.mu.Lock()
-	defer g.hub.mu.Unlock()
-	return g.topics[channel] != nil
-}
-
-// confirmed reports whether all servers have confirmed the subscription of channel.
-func (g *group) confirmed(channel string) bool {
+// state reports whether channel has subscribers and whether all servers have confirmed its subscription, and
+// returns why it is not allowed, if so.
+func (g *group) state(channel string) (has, confirmed bool, denied error) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
 	t := g.topics[channel]
 	if t == nil {
-		return false
+		return false, false, nil
 	}
-	all := false
 	for _, l := range g.links {
 		if !l.carries(t) {
 			continue
 		}
-		if _, all = t.confirmed[l]; !all {
-			return false
+		if _, confirmed = t.confirmed[l]; !confirmed {
+			break
 		}
 	}
-	return all
+	if confirmed {
+		return true, true, nil
+	}
+	return true, false, t.denied
 }
 
 // hear handles a confirmation or a message of a server.
@@ -212,16 +208,6 @@ func (g *group) denied(from *link, err error) {
 			from.changed(channel)
 		}
 	}
-}
-
-// denial returns why the subscription of channel is not allowed, if so.
-func (g *group) denial(channel string) error {
-	g.hub.mu.Lock()
-	defer g.hub.mu.Unlock()
-	if t := g.topics[channel]; t != nil {
-		return t.denied
-	}
-	return nil
 }
 
 // run keeps a link to each server until it finds that there are no subscribers.
