@@ -61,18 +61,15 @@ func newCrowd(t *testing.T, held int, mods ...func(*redis.Options)) *crowd {
 	for range pipelinesAtOnce {
 		c.comes(t.Context(), nil)
 	}
-	o := c.outbox()
 	redistest.Eventually(t, "calls that hang", func() bool {
-		return o.busy() == pipelinesAtOnce && c.proxy.Held() == pipelinesAtOnce
+		return c.busy() == pipelinesAtOnce && c.proxy.Held() == pipelinesAtOnce
 	})
-	o.mu.Lock()
-	for i := range o.underWay {
-		o.underWay[i].began = time.Now().Add(time.Hour)
-	}
-	o.mu.Unlock()
-	if rdb, ok := c.runner.rdb.(*redis.Client); ok {
-		rdb.AddHook(redistest.Hook(c.watch.note))
-	}
+	c.look(func(o *outbox) {
+		for i := range o.underWay {
+			o.underWay[i].began = time.Now().Add(time.Hour)
+		}
+	})
+	c.client().AddHook(redistest.Hook(c.watch.note))
 	t.Cleanup(c.wg.Wait)
 	t.Cleanup(c.release)
 	return c
@@ -80,15 +77,48 @@ func newCrowd(t *testing.T, held int, mods ...func(*redis.Options)) *crowd {
 
 func (c *crowd) outbox() *outbox { return &c.runner.outboxes.single }
 
-func (o *outbox) busy() (n int) {
+// look calls f, which looks at the outbox.
+func (c *crowd) look(f func(o *outbox)) {
+	o := c.outbox()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range o.underWay {
-		if p.busy {
-			n++
+	f(o)
+}
+
+// busy returns how many pipelines are under way.
+func (c *crowd) busy() (n int) {
+	c.look(func(o *outbox) {
+		for _, p := range o.underWay {
+			if p.busy {
+				n++
+			}
 		}
-	}
+	})
 	return n
+}
+
+// waiting returns how many commands are in the outbox.
+func (c *crowd) waiting() (n int) {
+	c.look(func(o *outbox) { n = len(o.waiting) })
+	return n
+}
+
+// ends lets all go on, and waits for them. The script was then carried out so many times.
+func (c *crowd) ends(carriedOut int64) {
+	c.Helper()
+	c.release()
+	c.wg.Wait()
+	c.count(carriedOut)
+}
+
+// client returns the client under test.
+func (p *path) client() *redis.Client {
+	p.Helper()
+	rdb, ok := p.runner.rdb.(*redis.Client)
+	if !ok {
+		p.Fatalf("%T", p.runner.rdb)
+	}
+	return rdb
 }
 
 // comes runs the call in a goroutine, and passes the outcome to check before it closes ended.
@@ -118,8 +148,8 @@ func TestACallAloneWaitsForNoOther(t *testing.T) {
 	c := newCrowd(t, pipelinesAtOnce)
 	copied := *c.call
 	copied.Alone = true
-	if _, _, err := c.runner.Run(t.Context(), &copied); err != nil || c.outbox().busy() != pipelinesAtOnce {
-		t.Errorf("%v, with %d others under way; want none of them to be waited for", err, c.outbox().busy())
+	if _, _, err := c.runner.Run(t.Context(), &copied); err != nil || c.busy() != pipelinesAtOnce {
+		t.Errorf("%v, with %d others under way; want none of them to be waited for", err, c.busy())
 	}
 }
 
@@ -130,9 +160,7 @@ func TestCallsThatWaitTravelTogether(t *testing.T) {
 		c.comes(context.WithValue(t.Context(), traceKey{}, i), nil)
 	}
 	c.waits(callers)
-	c.release()
-	c.wg.Wait()
-	c.count(pipelinesAtOnce + callers)
+	c.ends(pipelinesAtOnce + callers)
 	// Both pipelines that were held may have appointed a sender.
 	if sent := c.alone + len(c.pipelines); len(c.pipelines) == 0 || sent > 2 {
 		t.Errorf("%d alone, pipelines of %v commands", c.alone, c.pipelines)
@@ -146,11 +174,7 @@ func TestALoneCallIsSentWithTheValuesOfItsCaller(t *testing.T) {
 	p, w := newPath(t), &watch{}
 	call := counts(true)
 	p.knows(call.Script)
-	rdb, ok := p.runner.rdb.(*redis.Client)
-	if !ok {
-		t.Fatalf("%T", p.runner.rdb)
-	}
-	rdb.AddHook(redistest.Hook(w.note))
+	p.client().AddHook(redistest.Hook(w.note))
 	for i := range 3 {
 		if _, _, err := p.runner.Run(context.WithValue(t.Context(), traceKey{}, i), call); err != nil {
 			t.Error(err)
@@ -167,11 +191,7 @@ func TestAPanicInAPipelineEndsNoOtherCall(t *testing.T) {
 	c := newCrowd(t, pipelinesAtOnce)
 	var once sync.Once
 	var panics atomic.Int32
-	rdb, ok := c.runner.rdb.(*redis.Client)
-	if !ok {
-		t.Fatalf("%T", c.runner.rdb)
-	}
-	rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
+	c.client().AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
 		if len(cmds) > 1 {
 			once.Do(func() { panic("a hook") })
 		}
@@ -191,10 +211,9 @@ func TestAPanicInAPipelineEndsNoOtherCall(t *testing.T) {
 		})
 	}
 	c.waits(callers)
-	c.release()
-	c.wg.Wait()
-	if n := panics.Load(); n != 1 || c.outbox().busy() != 0 {
-		t.Errorf("%d callers panicked, %d pipelines are under way", n, c.outbox().busy())
+	c.ends(pipelinesAtOnce + callers - 1)
+	if n := panics.Load(); n != 1 || c.busy() != 0 {
+		t.Errorf("%d callers panicked, %d pipelines are under way", n, c.busy())
 	}
 }
 
@@ -203,14 +222,11 @@ func TestAPanicInAPipelineEndsNoOtherCall(t *testing.T) {
 func TestALostPipelineIsSentAgainOneByOne(t *testing.T) {
 	const callers = 10
 	c := newCrowd(t, pipelinesAtOnce)
-	var mu sync.Mutex // guards unsure
-	unsure := 0
+	var unsure atomic.Int32
 	for range callers {
 		c.comes(t.Context(), func(lost bool, err error) {
-			mu.Lock()
-			defer mu.Unlock()
 			if lost {
-				unsure++
+				unsure.Add(1)
 			}
 			if err != nil {
 				t.Error(err)
@@ -222,8 +238,8 @@ func TestALostPipelineIsSentAgainOneByOne(t *testing.T) {
 	c.release()
 	c.wg.Wait()
 	// Both calls that hung may have appointed a sender.
-	if len(c.pipelines) > 1 || unsure < callers-1 || c.alone < unsure {
-		t.Fatalf("%d unsure, %d alone, pipelines of %v", unsure, c.alone, c.pipelines)
+	if n := int(unsure.Load()); len(c.pipelines) > 1 || n < callers-1 || c.alone < n {
+		t.Fatalf("%d unsure, %d alone, pipelines of %v", n, c.alone, c.pipelines)
 	}
 }
 
@@ -239,76 +255,51 @@ func TestACallThatIsNotSentYetEndsWithItsContext(t *testing.T) {
 	c.waits(1)
 	cancel()
 	<-ended
-	c.release()
-	c.wg.Wait()
-	c.count(pipelinesAtOnce)
+	c.ends(pipelinesAtOnce)
 }
 
 // The first of two waiting callers leaves when it is to send: the second one
 // sends.
 func TestASenderThatLeavesIsSucceeded(t *testing.T) {
 	c := newCrowd(t, pipelinesAtOnce)
-	o := c.outbox()
 	first := &outgoing{ctx: t.Context(), cmd: &command{}, since: time.Now(), ready: make(chan place, 1)}
-	o.mu.Lock()
-	o.waiting = append(o.waiting, first)
-	o.mu.Unlock()
+	c.look(func(o *outbox) { o.waiting = append(o.waiting, first) })
 	c.comes(t.Context(), nil)
 	c.waits(2)
 	c.release()
 	redistest.Eventually(t, "a place for the first", func() bool { return len(first.ready) == 1 })
-	if !o.remove(first) {
+	if !c.outbox().remove(first) {
 		t.Error("the first was taken, want that it can leave")
 	}
-	c.wg.Wait()
-	c.count(pipelinesAtOnce + 1)
+	c.ends(pipelinesAtOnce + 1)
 }
 
 // Pipelines that hang hold back no other, however many they are.
 func TestOverdueCallsHoldBackNoOther(t *testing.T) {
 	for _, hanging := range []int{2 * pipelinesAtOnce, maxUnanswered} {
-		t.Run(fmt.Sprint(hanging), func(t *testing.T) { overdue(t, hanging) })
-	}
-}
-
-// overdue expects calls to be served while others hang on their connections.
-func overdue(t *testing.T, hanging int) {
-	p := newPath(t)
-	call := counts(true)
-	p.knows(call.Script)
-	const callers = 10
-	release := p.proxy.HoldNext(hanging, isScript)
-	var wg, served sync.WaitGroup
-	defer wg.Wait()
-	defer release()
-	for i := range hanging {
-		copied := *call
-		wg.Go(func() { _, _, _ = p.runner.Run(t.Context(), &copied) })
-		redistest.Eventually(t, "a call that hangs", func() bool { return p.proxy.Held() == int64(i+1) })
-	}
-	for range callers {
-		copied := *call
-		served.Go(func() {
+		t.Run(fmt.Sprint(hanging), func(t *testing.T) {
+			const callers = 10
+			c := &crowd{path: newPath(t), call: counts(true)}
+			c.knows(c.call.Script)
+			release := c.proxy.HoldNext(hanging, isScript)
+			defer c.wg.Wait()
+			defer release()
+			for i := range hanging {
+				c.comes(t.Context(), func(bool, error) {})
+				redistest.Eventually(t, "a call that hangs", func() bool {
+					return c.proxy.Held() == int64(i+1)
+				})
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			if _, _, err := p.runner.Run(ctx, &copied); err != nil {
-				t.Error(err)
+			var served []<-chan struct{}
+			for range callers {
+				served = append(served, c.comes(ctx, nil))
+			}
+			for _, ended := range served {
+				<-ended
 			}
 		})
-	}
-	served.Wait()
-}
-
-// A client of the caller's that embeds one of go-redis may have a Process of its
-// own, which every command must pass.
-func TestCommandsOfAnEmbeddingClientAreNotMerged(t *testing.T) {
-	p := newPath(t)
-	rdb, ok := p.runner.rdb.(*redis.Client)
-	if !ok {
-		t.Fatalf("%T", p.runner.rdb)
-	}
-	if r := NewRunner(struct{ *redis.Client }{rdb}); r.outboxes != nil {
-		t.Error("it has an outbox")
 	}
 }
 
@@ -327,15 +318,14 @@ func TestADeadlineHoldsInThePipelineOfAnother(t *testing.T) {
 		}
 	})
 	c.waits(2)
-	o := c.outbox()
-	o.mu.Lock()
-	second := o.waiting[1]
-	o.underWay[0].began = time.Time{} // overdue
-	o.mu.Unlock()
-	redistest.Eventually(t, "a pipeline", func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return second.taken
+	var second *outgoing
+	c.look(func(o *outbox) {
+		second = o.waiting[1]
+		o.underWay[0].began = time.Time{} // overdue
+	})
+	redistest.Eventually(t, "a pipeline", func() (taken bool) {
+		c.look(func(*outbox) { taken = second.taken })
+		return taken
 	})
 	cancel()
 	<-ended
@@ -379,24 +369,13 @@ func TestACancelledCallerEndsNoOtherCall(t *testing.T) {
 		}
 	})
 	c.waits(2)
-	o := c.outbox()
-	o.mu.Lock()
-	o.underWay[0].began = time.Time{} // overdue
-	o.mu.Unlock()
+	c.look(func(o *outbox) { o.underWay[0].began = time.Time{} }) // overdue
 	<-dialed
 	cancel()
 	time.AfterFunc(50*time.Millisecond, func() { close(gate) })
 	redistest.Eventually(t, "an empty outbox", func() bool {
-		return o.busy() <= pipelinesAtOnce && c.waiting() == 0
+		return c.busy() <= pipelinesAtOnce && c.waiting() == 0
 	})
 	c.release()
 	c.wg.Wait()
-}
-
-// waiting returns how many commands are in the outbox.
-func (c *crowd) waiting() int {
-	o := c.outbox()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.waiting)
 }

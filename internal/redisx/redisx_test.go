@@ -2,12 +2,19 @@ package redisx
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 func TestScriptRepliesOfAnotherShape(t *testing.T) {
 	for _, val := range []any{
@@ -27,6 +34,30 @@ func TestScriptRepliesOfAnotherShape(t *testing.T) {
 			t.Errorf("%v: %v, %v", val, r, err)
 		}
 	}
+}
+
+// A script is its file with all that it includes, without comments, each line in its place.
+func TestLoad(t *testing.T) {
+	files := fstest.MapFS{
+		"a.lua": {Data: []byte("-- A comment.\nlocal a = 1\n" +
+			"  -- include parts/b.lua\nreturn a + b + c\n")},
+		"parts/b.lua": {Data: []byte("local b = 2\n-- include parts/c.lua\n")},
+		"parts/c.lua": {Data: []byte("local c = 3 -- three\n")},
+	}
+	const want = "\nlocal a = 1\nlocal b = 2\nlocal c = 3\nreturn a + b + c\n"
+	sc := Load(files, "a.lua", true)
+	if sc.Source != want || !sc.repeatable {
+		t.Errorf("%q, repeatable %v; want %q", sc.Source, sc.repeatable, want)
+	}
+	if sum := sha1.Sum([]byte(want)); sc.hash != hex.EncodeToString(sum[:]) {
+		t.Errorf("the hash is %v", sc.hash)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a file that is missing went unnoticed")
+		}
+	}()
+	Load(files, "parts/d.lua", true)
 }
 
 func TestCommentsAreBlanked(t *testing.T) {
@@ -80,41 +111,31 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A script that was cut short may have been carried out in part. It is sent again, and
-// told so. The error of the server depends on its version.
-func TestAScriptThatWasCutShort(t *testing.T) {
+// A script that was cut short may have been carried out in part. It is sent again, and told so. The error of
+// the server depends on its version. An error is final if Redis has judged the request: a copy would get the
+// same reply.
+func TestErrorsOfRedisAreJudged(t *testing.T) {
 	const gone = "attempted to access a non local key in a cluster node"
-	for text, want := range map[string]bool{
-		"ERR Script " + gone + " script: 6f, on @user_script:12.": true,
+	const cutShort, final, neither = 1, 2, 0
+	for text, want := range map[string]int{
+		"ERR Script " + gone + " script: 6f, on @user_script:12.": cutShort,
 
 		"ERR Error running script (call to f_6f0): @user_script:12: " +
-			"@user_script: 12: Lua script " + gone: true,
+			"@user_script: 12: Lua script " + gone: cutShort,
 
-		"ERR user_script:1: x script: 6f, on @user_script:1.":     false,
-		"TRYAGAIN Multiple keys request during rehashing of slot": false,
-		"BADKEY 3 zset": false,
+		"ERR user_script:1: x script: 6f, on @user_script:1.":     final,
+		"TRYAGAIN Multiple keys request during rehashing of slot": neither,
+		"BADKEY 3 zset": final,
 	} {
-		err := fmt.Errorf("wrapped: %w", error(serverError(text)))
-		if scriptCutShort(err) != want || replyLost(err) != want {
-			t.Errorf("%s: %v, %v", text, scriptCutShort(err), replyLost(err))
+		judged := error(serverError(text))
+		err, short := fmt.Errorf("wrapped: %w", judged), want == cutShort
+		if scriptCutShort(err) != short || replyLost(err) != short || Final(judged) != (want == final) {
+			t.Errorf("%s: %v, %v, final %v", text, scriptCutShort(err), replyLost(err), Final(judged))
 		}
 	}
-	if scriptCutShort(errors.New("ERR Script attempted to access a non local key")) {
-		t.Error("an error from elsewhere was taken for one of Redis")
-	}
-}
-
-// An error is final if Redis has judged the request: a copy would get the same reply.
-func TestFinalErrors(t *testing.T) {
-	for err, want := range map[error]bool{
-		serverError("BADKEY 3 zset"):                                       true,
-		serverError("TRYAGAIN x"):                                          false,
-		serverError("ERR Script attempted to access a non local key in x"): false,
-		errors.New("BADKEY 3 zset"):                                        false,
-		context.DeadlineExceeded:                                           false,
-	} {
-		if got := Final(err); got != want {
-			t.Errorf("%v: final %v, want %v", err, got, want)
+	for _, err := range []error{errors.New("ERR Script " + gone), context.DeadlineExceeded} {
+		if scriptCutShort(err) || Final(err) {
+			t.Errorf("%v was taken for an error of Redis", err)
 		}
 	}
 	if got := Detail(fmt.Errorf("wrapped: %w", serverError("BADKEY 3 zset")), "BADKEY"); got != "3 zset" {

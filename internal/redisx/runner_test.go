@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,9 +173,9 @@ type fault struct {
 	observed string // the errors that the observer got
 }
 
-// A call is sent again where that is safe: a repeatable script as often as the options of the client say, with
-// the ms since its start in the place Resent, and not after Before if it may have been carried out. A call
-// that reached no server was not carried out, and one whose reply was lost stays unsure.
+// A call is sent again where that is safe: a repeatable script as often as the options of the client say,
+// with the ms since its start in the place Resent, and not after Before if it may have been carried out. A
+// call that reached no server was not carried out, and one whose reply was lost stays unsure.
 var faults = []fault{
 	{"none", nil, nil, 1, 1, false, false, "", "[]"},
 	{"a lost reply", nil, loses(1), 2, 2, true, true, "", "[EOF]"},
@@ -215,34 +216,36 @@ func TestFaults(t *testing.T) {
 			if f.fault != nil {
 				f.fault(p)
 			}
-			reply, unsure, err := p.runs(call)
-			if unsure != f.unsure || (err == nil) != (f.err == "") || err != nil &&
-				!strings.Contains(err.Error(), f.err) {
-				t.Errorf("unsure %v, %v; want unsure %v, %q", unsure, err, f.unsure, f.err)
-			}
-			if f.err == "NOTINIT l" && !Final(err) || f.err == "refused" && !dialFailed(err) {
-				t.Errorf("the error is %#v", err)
-			}
-			ms := time.Duration(reply.At(1)) * time.Millisecond
-			if copied := ms >= time.Hour && ms < time.Hour+time.Minute; err == nil && copied != f.copied ||
-				!copied && reply.At(1) > 0 {
-				t.Errorf("the reply is %v, marked as a copy: %v, want %v", reply, copied, f.copied)
-			}
-			if got := fmt.Sprint(p.errors); got != f.observed {
-				t.Errorf("the observer got %s, want %s", got, f.observed)
-			}
-			for _, args := range p.wasSent(f.sent)[:min(f.sent, 1)] {
-				if args[len(args)-1] != "a" {
-					t.Errorf("the first copy is %q", args)
-				}
-			}
-			p.count(f.ran)
+			f.comesTo(p, call)
 			p.proxy.Up()
 			if _, unsure, err := p.runs(counts(false)); unsure || err != nil {
 				t.Errorf("the next call: unsure %v, %v", unsure, err)
 			}
 		})
 	}
+}
+
+// comesTo runs the call, and expects what becomes of it.
+func (f fault) comesTo(p *path, call *Call) {
+	p.Helper()
+	reply, unsure, err := p.runs(call)
+	if unsure != f.unsure || !strings.Contains(fmt.Sprint(err), cmp.Or(f.err, "<nil>")) {
+		p.Errorf("unsure %v, %v; want unsure %v, %q", unsure, err, f.unsure, f.err)
+	}
+	if f.err == "NOTINIT l" && !Final(err) || f.err == "refused" && !dialFailed(err) {
+		p.Errorf("the error is %#v", err)
+	}
+	ms := time.Duration(reply.At(1)) * time.Millisecond
+	if copied := ms >= time.Hour && ms < time.Hour+time.Minute; copied != f.copied || !copied && ms > 0 {
+		p.Errorf("the reply is %v, marked as a copy: %v, want %v", reply, copied, f.copied)
+	}
+	if got := fmt.Sprint(p.errors); got != f.observed {
+		p.Errorf("the observer got %s, want %s", got, f.observed)
+	}
+	if sent := p.wasSent(f.sent); len(sent) > 0 && sent[0][len(sent[0])-1] != "a" {
+		p.Errorf("the first copy is %q", sent[0])
+	}
+	p.count(f.ran)
 }
 
 // A call whose context has ended is not sent at all. One whose context ends while the
