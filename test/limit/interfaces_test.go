@@ -21,114 +21,79 @@ var (
 	_ limits.KeyedAcquirer = (*rratelimiter.Keyed)(nil)
 )
 
-// A maker makes limiters for limittest, each with its own name.
-type maker struct {
-	dial func(t *testing.T) *redis.Client
-	opts []rratelimiter.Option
-	tag  string // of the names of Keyeds
+// A maker makes two handles of a limiter, of two Clients.
+type maker[L any] = func(t *testing.T, rate int64, interval time.Duration) (one, other L)
+
+// first returns a maker of one handle.
+func first[L any](pair maker[L]) func(*testing.T, int64, time.Duration) L {
+	return func(t *testing.T, rate int64, interval time.Duration) L {
+		t.Helper()
+		one, _ := pair(t, rate, interval)
+		return one
+	}
 }
 
 // clients returns two Clients of one server.
-func (m maker) clients(t *testing.T) (one, other *rratelimiter.Client) {
+func clients(t *testing.T, rdb *redis.Client, opts ...rratelimiter.Option) (one, other *rratelimiter.Client) {
 	t.Helper()
-	rdb := m.dial(t)
-	client := func() *rratelimiter.Client {
-		c := rratelimiter.New(rdb, m.opts...)
-		t.Cleanup(func() { NoError(t, c.Close()) })
-		return c
-	}
-	return client(), client()
-}
-
-// pair returns one limiter of two Clients.
-func (m maker) pair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
-	t.Helper()
-	c, d := m.clients(t)
-	name := redistest.Name(t)
-	NoError(t, c.RateLimiter(name).SetRate(t.Context(), Overall, rate, interval))
-	return c.RateLimiter(name), d.RateLimiter(name)
-}
-
-func (m maker) limiter(t *testing.T, rate int64, interval time.Duration) limits.Limiter {
-	t.Helper()
-	l, _ := m.pair(t, rate, interval)
-	return l
-}
-
-// keyedPair returns one Keyed of two Clients.
-func (m maker) keyedPair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Keyed) {
-	t.Helper()
-	c, d := m.clients(t)
-	name := m.tag + redistest.Name(t)
-	return c.Keyed(name, rate, interval), d.Keyed(name, rate, interval)
-}
-
-func (m maker) keyed(t *testing.T, rate int64, interval time.Duration) limits.Keyed {
-	t.Helper()
-	k, _ := m.keyedPair(t, rate, interval)
-	return k
-}
-
-// groupPair returns one Group of two Clients. One of its limiters refuses first.
-func (m maker) groupPair(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
-	t.Helper()
-	c, d := m.clients(t)
-	tight, wide := redistest.Name(t), redistest.Name(t)
-	NoError(t, c.RateLimiter(tight).SetRate(t.Context(), Overall, rate, interval))
-	NoError(t, c.RateLimiter(wide).SetRate(t.Context(), Overall, 3*rate, 2*interval))
-	group := func(c *rratelimiter.Client) limits.Limiter {
-		return c.All(c.RateLimiter(wide), c.RateLimiter(tight))
-	}
-	return group(c), group(d)
-}
-
-func (m maker) group(t *testing.T, rate int64, interval time.Duration) limits.Limiter {
-	t.Helper()
-	g, _ := m.groupPair(t, rate, interval)
-	return g
+	return NewClient(t, rdb, opts...), NewClient(t, rdb, opts...)
 }
 
 func onMini(t *testing.T) *redis.Client { return redistest.MiniClient(t, redistest.Mini(t)) }
 
-// A RateLimiter keeps the rules of package limit, in fake time.
-func TestARateLimiterIsALimiter(t *testing.T) {
-	for _, tt := range []struct {
-		name      string
-		opts      []rratelimiter.Option
-		tolerance time.Duration
-	}{
-		{"default", nil, time.Millisecond},
-		{"go only, with a fallback", []rratelimiter.Option{
-			rratelimiter.WithGoOnly(), rratelimiter.WithFallback(rratelimiter.FallbackLocal),
-		}, time.Millisecond},
-		{"resolution", []rratelimiter.Option{
-			rratelimiter.WithResolution(10 * time.Millisecond),
-		}, 10 * time.Millisecond},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			m := maker{dial: onMini, opts: tt.opts}
-			limittest.TestLimiter(t, limittest.Spec{
-				New: m.limiter, Pair: m.pair, Tolerance: tt.tolerance, Synctest: true,
-			})
-		})
+// limiters makes RateLimiters of Clients with options.
+func limiters(opts ...rratelimiter.Option) maker[limits.Limiter] {
+	return func(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
+		c, d := clients(t, onMini(t), opts...)
+		NoError(t, c.RateLimiter("l").SetRate(t.Context(), Overall, rate, interval))
+		return c.RateLimiter("l"), d.RateLimiter("l")
 	}
 }
 
-// A Group keeps the rules; its limiter with the smaller part left binds.
-func TestAGroupIsALimiter(t *testing.T) {
-	m := maker{dial: onMini}
-	limittest.TestLimiter(t, limittest.Spec{
-		New: m.group, Pair: m.groupPair, Tolerance: time.Millisecond, Synctest: true,
-	})
+// groups makes Groups. The limiter with the smaller part left binds: one refuses first.
+func groups(t *testing.T, rate int64, interval time.Duration) (one, other limits.Limiter) {
+	t.Helper()
+	c, d := clients(t, onMini(t))
+	NoError(t, c.RateLimiter("tight").SetRate(t.Context(), Overall, rate, interval))
+	NoError(t, c.RateLimiter("wide").SetRate(t.Context(), Overall, 3*rate, 2*interval))
+	return c.All(c.RateLimiter("wide"), c.RateLimiter("tight")),
+		d.All(d.RateLimiter("wide"), d.RateLimiter("tight"))
 }
 
-// A Keyed keeps the rules, with any name.
-func TestAKeyedIsKeyed(t *testing.T) {
-	for _, tag := range []string{"", "{api}:"} {
-		t.Run("tag "+tag, func(t *testing.T) {
-			m := maker{dial: onMini, tag: tag}
+// keyeds makes Keyeds whose names begin with a tag.
+func keyeds(dial func(t *testing.T) *redis.Client, tag string) maker[limits.Keyed] {
+	return func(t *testing.T, rate int64, interval time.Duration) (one, other limits.Keyed) {
+		c, d := clients(t, dial(t))
+		name := tag + redistest.Name(t)
+		return c.Keyed(name, rate, interval), d.Keyed(name, rate, interval)
+	}
+}
+
+// All limiters keep the rules of package limit, in fake time.
+func TestLimitersKeepTheRules(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tt := range map[string]struct {
+		pair      maker[limits.Limiter]
+		tolerance time.Duration
+	}{
+		"RateLimiter": {limiters(), ms},
+		"RateLimiter, Go only, with a fallback": {
+			limiters(rratelimiter.WithGoOnly(), rratelimiter.WithFallback(rratelimiter.FallbackLocal)), ms,
+		},
+		"RateLimiter, resolution": {limiters(rratelimiter.WithResolution(10 * ms)), 10 * ms},
+		"Group":                   {groups, ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limittest.TestLimiter(t, limittest.Spec{
+				New: first(tt.pair), Pair: tt.pair, Tolerance: tt.tolerance, Synctest: true,
+			})
+		})
+	}
+	for name, tag := range map[string]string{"Keyed": "", "Keyed with a tag": "{api}:"} {
+		t.Run(name, func(t *testing.T) {
+			pair := keyeds(onMini, tag)
 			limittest.TestKeyed(t, limittest.KeyedSpec{
-				New: m.keyed, Pair: m.keyedPair, Tolerance: time.Millisecond, Synctest: true,
+				New: first(pair), Pair: pair, Tolerance: ms, Synctest: true,
 			})
 		})
 	}
@@ -138,8 +103,8 @@ func TestAKeyedIsKeyed(t *testing.T) {
 func TestLimitersKeepTheRulesOnRedis(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	s := redistest.Start(t)
-	m := maker{dial: func(t *testing.T) *redis.Client { return s.Client(t) }}
+	pair := keyeds(func(t *testing.T) *redis.Client { return s.Client(t) }, "")
 	limittest.TestKeyed(t, limittest.KeyedSpec{
-		New: m.keyed, Pair: m.keyedPair, Interval: 2 * time.Second, Parallel: true,
+		New: first(pair), Pair: pair, Interval: 2 * time.Second, Parallel: true,
 	})
 }

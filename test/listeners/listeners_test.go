@@ -45,7 +45,8 @@ func TestListenersHearOfDeleteAndExpiry(t *testing.T) {
 	for range 2 { // another limiter is nothing to them, and neither is the other event
 		for _, l := range limiters {
 			NoError(t, l.SetRate(ctx, Overall, 1, time.Hour))
-			NoError(t, Yes(l.Expire(ctx, 50*time.Millisecond))) // a PEXPIRE that takes as long would delete it
+			// A PEXPIRE that takes as long would delete it.
+			NoError(t, Yes(l.Expire(ctx, 50*time.Millisecond)))
 		}
 		hears(t, expirations, "app:l")
 		for _, l := range limiters {
