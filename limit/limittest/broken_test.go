@@ -121,11 +121,11 @@ func tuned(what, text string, algorithm Algorithm, tune func(rate *int64, interv
 }
 
 // made is another limiter than one of the algorithm.
-func made(what, text string, algorithm Algorithm, make func(int64, time.Duration) limit.Limiter) broken {
+func made(what, text string, algorithm Algorithm, of func(int64, time.Duration) limit.Limiter) broken {
 	return broken{what, text, func(s *suite) {
 		s.spec = specOf(algorithm)
 		s.spec.New = func(_ *testing.T, rate int64, interval time.Duration) limit.Limiter {
-			return make(rate, interval)
+			return of(rate, interval)
 		}
 	}}
 }
