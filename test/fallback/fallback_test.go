@@ -4,79 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
-	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// budget is the one that a Client has by default where it has a fallback.
-const budget = 250 * time.Millisecond
-
-// fallsBack runs a spec in fake time with a Client that has a fallback, and whose
-// scripts pass a gate.
-func fallsBack(t *testing.T, rate int64, f rratelimiter.Fallback, spec func(c *Limiter),
-	opts ...rratelimiter.Option) {
-	t.Helper()
-	opts = append(opts, rratelimiter.WithGoOnly(), rratelimiter.WithFallback(f))
-	Bubble(t, func(c *Limiter) {
-		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
-		c.Took(1, 0, 0) // the script is known from here on, and the rate
-		NoError(c.T, c.Release(c.Context(), 1))
-		c.RDB.AddHook(Hook(c.Gate.Process))
-		c.Sleep(2 * time.Second)
-		spec(c)
-	}, opts...)
-}
-
-// decides expects what a call gets, and when.
-func decides(c *Limiter, l *rratelimiter.RateLimiter, timeout time.Duration, want string,
-	after time.Duration) {
-	c.Helper()
-	start := time.Now()
-	ok, err := l.TryAcquire(c.Context(), 1, timeout)
-	got := fmt.Sprint(ok)
-	if err != nil {
-		got = "another error"
-		if errors.Is(err, rratelimiter.ErrNoAnswer) && strings.Contains(err.Error(), `"l"`) {
-			got = "no answer"
-		}
-	}
-	if took := time.Since(start); got != want || took != after {
-		c.Errorf("%s (%v) after %v; want %s after %v", got, err, took, want, after)
-	}
-}
-
-// Redis is silent: a call returns what its fallback says when its budget is spent,
-// whether or not it would wait for permits.
-func TestAFallbackDecidesWhenTheBudgetIsSpent(t *testing.T) {
-	for _, tt := range []struct {
-		fallback rratelimiter.Fallback
-		want     string
-	}{
-		{rratelimiter.FallbackError, "no answer"},
-		{rratelimiter.FallbackAllow, "true"},
-		{rratelimiter.FallbackDeny, "false"},
-		{rratelimiter.FallbackLocal, "true"},
-	} {
-		fallsBack(t, 10, tt.fallback, func(c *Limiter) {
-			open := c.Gate.Shut()
-			decides(c, c.RateLimiter, 0, tt.want, budget)
-			decides(c, c.RateLimiter, time.Minute, tt.want, budget)
-			decides(c, c.RateLimiter, 100*time.Millisecond, tt.want, 100*time.Millisecond+Late)
-			decides(c, c.RateLimiter, 0, tt.want, budget)
-			decides(c, c.RateLimiter, time.Minute, tt.want, 0) // three have failed: Redis is not asked
-			open()
-			c.Sleep(time.Minute)
-			c.HasTaken(0)
-		})
-	}
-}
 
 // Allow says that Redis did not decide, and Acquire, which cannot say no, returns the
 // error where the fallback refuses.
@@ -87,115 +26,25 @@ func TestAFallbackSaysThatRedisDidNotDecide(t *testing.T) {
 		rratelimiter.FallbackLocal: {Allowed: true, Limit: 10, Remaining: 7, Degraded: true,
 			Interval: time.Second, ResetAfter: 1032 * time.Millisecond},
 	} {
-		fallsBack(t, 10, rratelimiter.FallbackLocal, func(c *Limiter) {
-			open := c.Gate.Shut()
-			l := c.RateLimiter.WithFallback(fallback)
+		plays(t, "silent", func(p *play) {
+			l := p.RateLimiter.WithFallback(fallback)
 			want.Name = l.Name()
-			if r, err := l.Allow(c.Context(), 3); err != nil || !reflect.DeepEqual(r, want) {
+			if r, err := l.Allow(p.Context(), 3); err != nil || !reflect.DeepEqual(r, want) {
 				t.Errorf("%d: %+v, %v; want %+v", fallback, r, err, want)
 			}
-			if err := l.Acquire(c.Context(), 1); (fallback == rratelimiter.FallbackDeny) !=
+			if err := l.Acquire(p.Context(), 1); (fallback == rratelimiter.FallbackDeny) !=
 				errors.Is(err, rratelimiter.ErrNoAnswer) ||
 				err != nil && fallback != rratelimiter.FallbackDeny {
 				t.Errorf("%d: Acquire: %v", fallback, err)
 			}
-			open()
-			c.Sleep(time.Minute)
-			r, err := l.Allow(c.Context(), 1)
+			p.does("back; +1m")
+			r, err := l.Allow(p.Context(), 1)
 			if err != nil || r.Degraded || r.Remaining != 9 {
 				t.Errorf("%d: %+v, %v; want a reply of Redis", fallback, r, err)
 			}
-		})
-	}
-}
-
-// Each call may have a fallback of its own.
-func TestEachCallMayHaveAFallbackOfItsOwn(t *testing.T) {
-	fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *Limiter) {
-		open := c.Gate.Shut()
-		decides(c, c.WithFallback(rratelimiter.FallbackAllow), 0, "true", budget)
-		decides(c, c.RateLimiter, 0, "false", budget)
-		decides(c, c.WithFallback(rratelimiter.FallbackError), 0, "no answer", budget)
-		decides(c, c.WithFallback(rratelimiter.FallbackError), 0, "no answer", 0)
-		decides(c, c.WithFallback(rratelimiter.FallbackAllow), 0, "true", 0)
-		decides(c, c.Other().RateLimiter, 1, "true", 0) // another Client, whose Redis is well
-		if n := c.Client.Health().Decided; n != 3 {
-			t.Errorf("%d decided without Redis, want 3", n)
-		}
-		open()
-		c.Sleep(time.Minute)
-	})
-}
-
-// A caller that stands in line for permits has time: Redis is not slow.
-func TestTheBudgetIsNotSpentInLine(t *testing.T) {
-	fallsBack(t, 1, rratelimiter.FallbackAllow, func(c *Limiter) {
-		c.Took(1, 0, 0)
-		c.Took(1, time.Minute, time.Second)
-		waits := c.Comes(c.Context(), 1, time.Minute)
-		c.Sleep(500 * time.Millisecond)
-		open := c.Gate.Shut()
-		c.Sleep(10 * time.Second)
-		if v := waits(); !v.OK || v.After.Round(10*time.Millisecond) != time.Second+budget {
-			t.Errorf("%+v; want granted by the fallback when the probe has spent the budget", v)
-		}
-		open()
-		c.Sleep(time.Minute)
-		c.HasTaken(0)
-	})
-}
-
-// The end of the context comes before the budget: the fallback decides before that. A
-// caller without time has its context's error.
-func TestAFallbackKeepsTheContext(t *testing.T) {
-	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *Limiter) {
-		open := c.Gate.Shut()
-		for range 5 {
-			ctx, cancel := context.WithTimeout(c.Context(), 100*time.Millisecond)
-			visit := c.Comes(ctx, 1, time.Minute)
-			c.Sleep(time.Second)
-			if v := visit(); !v.OK || v.After > 75*time.Millisecond {
-				t.Errorf("%+v; want granted within 75 ms", v)
-			}
-			cancel()
-			_, err := c.TryAcquire(ctx, 1, time.Minute)
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v; want the end of the context", err)
-			}
-		}
-		open()
-		c.Sleep(time.Minute)
-	})
-}
-
-// An error of the call or the limiter is no failure of Redis. A refusal of Redis
-// is one, at once.
-func TestWhatCountsAsAFailure(t *testing.T) {
-	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *Limiter) {
-		for range 5 {
-			none := c.Client.RateLimiter("none")
-			for want, err := range map[error]error{
-				rratelimiter.ErrPermitsExceedRate: ErrOf(c.TryAcquire(c.Context(), 11, 0)),
-				rratelimiter.ErrInvalidArgument:   ErrOf(c.TryAcquire(c.Context(), 0, 0)),
-				rratelimiter.ErrNotInitialized:    ErrOf(none.TryAcquire(c.Context(), 1, 0)),
-			} {
-				if !errors.Is(err, want) {
-					t.Errorf("%v, want %v", err, want)
-				}
-			}
-		}
-		if c.Client.Health().Degraded {
-			t.Error("degraded by errors of callers")
-		}
-	})
-	for _, code := range []string{"OOM no memory", "MISCONF no disk", "NOPERM no right", "ERR unknown"} {
-		fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *Limiter) {
-			c.RDB.AddHook(Refusing(code, nil))
-			for range 5 { // a reply costs no time, and may be about this limiter alone
-				decides(c, c.RateLimiter, time.Minute, "false", 0)
-			}
-			if c.Client.Health().Degraded {
-				t.Errorf("%s: Redis is not asked any more, though it replies", code)
+			p.does("off")
+			if r, err := l.Allow(p.Context(), 50); err != nil || !r.Allowed || !r.Degraded {
+				t.Errorf("%d: %+v, %v; want granted without a limit", fallback, r, err)
 			}
 		})
 	}
@@ -204,136 +53,217 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 // After three failures in a row Redis is left alone, but for one probe at a time. When
 // it is back, the circuit closes, and the hook reports both.
 func TestTheCircuitOpensAndCloses(t *testing.T) {
-	hook, degraded := healthHook()
-	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *Limiter) {
-		open := c.Gate.Shut()
-		for i := range 3 {
-			if c.Client.Health().Degraded {
-				t.Errorf("degraded after %d failures", i)
+	plays(t, "client allow; silent; take 1 after 250ms; well; take 1 after 250ms; well; take 1 after 250ms",
+		func(p *play) {
+			before := p.Gate.Count()
+			p.does("take 1 x600 every 100ms; degraded; decided 603")
+			h := p.Client.Health()
+			if time.Since(h.Since) < time.Minute {
+				t.Errorf("%+v", h)
 			}
-			decides(c, c.RateLimiter, 0, "true", budget)
-		}
-		before := c.Gate.Count()
-		for range 600 {
-			decides(c, c.RateLimiter, 0, "true", 0)
-			c.Sleep(100 * time.Millisecond)
-		}
-		h := c.Client.Health()
-		if !h.Degraded || time.Since(h.Since) < time.Minute || h.Decided != 603 {
-			t.Errorf("%+v", h)
-		}
-		WantErr(t, h.Cause, rratelimiter.ErrNoAnswer)
-		if got, want := h.Cause.Error(), "no answer from Redis within "+budget.String(); got != want {
-			t.Errorf("%s, want %s, and no limiter", got, want)
-		}
-		if probes := c.Gate.Count() - before; probes < 15 || probes > 40 {
-			t.Errorf("%d requests in a minute, want a probe every 1 to 3 s", probes)
-		}
-		open()
-		c.Sleep(4 * time.Second)
-		if h := c.Client.Health(); h.Degraded || h.Cause != nil {
-			t.Errorf("%+v; want well", h)
-		}
-		c.Took(1, 0, 0)
-		c.HasTaken(1)
-		if got := degraded(); !slices.Equal(got, []bool{true, false}) {
-			t.Errorf("the hook was called with degraded %v", got)
-		}
-	}, hook)
+			WantErr(t, h.Cause, rratelimiter.ErrNoAnswer)
+			if got, want := h.Cause.Error(), "no answer from Redis within "+budget.String(); got != want {
+				t.Errorf("%s, want %s, and no limiter", got, want)
+			}
+			if probes := p.Gate.Count() - before; probes < 15 || probes > 40 {
+				t.Errorf("%d requests in a minute, want a probe every 1 to 3 s", probes)
+			}
+			p.does("back; +4s; well; take 1; taken 1; hooks open closed")
+		})
 }
 
-// A probe that Close ends is no reply of Redis: the circuit stays open.
-func TestCloseLeavesTheCircuitOpen(t *testing.T) {
-	hook, degraded := healthHook()
-	fallsBack(t, 10, rratelimiter.FallbackAllow, func(c *Limiter) {
-		defer c.Gate.Shut()()
-		for range 3 {
-			decides(c, c.RateLimiter, 0, "true", budget)
+// A hook may ask the limiter, and one that panics does not keep the circuit open.
+func TestAHookThatMisbehavesKeepsNoCircuitOpen(t *testing.T) {
+	var l *rratelimiter.RateLimiter
+	calls, panics := 0, true
+	plays(t, "client allow", func(p *play) {
+		l = p.RateLimiter
+		for range 2 {
+			p.does("silent")
+			for range 3 {
+				func() {
+					defer func() { _ = recover() }()
+					_, _ = p.TryAcquire(p.Context(), 1, 0)
+				}()
+			}
+			panics = false
+			p.does("back; +1m; well")
 		}
-		c.Sleep(2 * time.Second) // a probe is under way
-		NoError(t, c.Client.Close())
-		if got := degraded(); !slices.Equal(got, []bool{true}) {
-			t.Errorf("the hook was called with degraded %v", got)
+		if calls != 4 {
+			t.Errorf("the hook was called %d times, want 4", calls)
 		}
-	}, hook)
+	}, rratelimiter.WithHealthHook(func(rratelimiter.Health) {
+		calls++
+		for range 4 {
+			_, _ = l.TryAcquire(context.Background(), 1, 0)
+		}
+		if panics {
+			panic("hook")
+		}
+	}))
 }
 
-// healthHook returns a hook and what it was called with: whether the Client was degraded.
-func healthHook() (hook rratelimiter.Option, degraded func() []bool) {
-	var mu sync.Mutex
-	var calls []bool
-	return rratelimiter.WithHealthHook(func(h rratelimiter.Health) {
-			mu.Lock()
-			defer mu.Unlock()
-			calls = append(calls, h.Degraded)
-		}), func() []bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Clone(calls)
+// Refusals and their waits are also right for the longest intervals and deadlines.
+func TestRefusalsHoldForTheLongestIntervals(t *testing.T) {
+	plays(t, "", func(p *play) {
+		ctx, cancel := context.WithDeadline(p.Context(), time.Now().AddDate(200, 0, 0))
+		defer cancel()
+		p.Want(p.SetRate(ctx, Overall, 1, math.MaxInt64/time.Millisecond*time.Millisecond))
+		p.does("learn; silent")
+		start := time.Now()
+		r, err := p.Allow(ctx, 1)
+		if took := time.Since(start); err != nil || !r.Allowed || !r.Degraded || took != budget {
+			t.Errorf("%+v, %v after %v", r, err, took)
 		}
-}
-
-// Failures count in a row. A caller that has hardly any time says nothing about Redis.
-func TestOnlyFailuresInARowOpenTheCircuit(t *testing.T) {
-	fallsBack(t, 10, rratelimiter.FallbackDeny, func(c *Limiter) {
-		for range 3 {
-			open := c.Gate.Shut()
-			decides(c, c.RateLimiter, 0, "false", budget)
-			decides(c, c.RateLimiter, 0, "false", budget)
-			for range 5 {
-				ctx, cancel := context.WithTimeout(c.Context(), 10*time.Millisecond)
-				NoError(t, No(c.TryAcquire(ctx, 1, 0)))
-				cancel()
-			}
-			if c.Client.Health().Degraded {
-				t.Error("degraded after two failures")
-			}
-			open()
-			c.Sleep(time.Minute)
-			c.Took(1, 0, 0)
+		r, err = p.Allow(ctx, 1)
+		if err != nil || r.Allowed || r.RetryAfter < 365*24*time.Hour {
+			t.Errorf("%+v, %v; want refused for ages", r, err)
 		}
+		p.does("no 1 within 1s after 1s; back; +1m")
 	})
 }
 
-// A request that hangs is one failure, however many callers share it.
-func TestManyCallersFailOnce(t *testing.T) {
-	fallsBack(t, 1000, rratelimiter.FallbackAllow, func(c *Limiter) {
-		open := c.Gate.Shut()
+// A caller that waits while Redis comes back returns by its timeout.
+func TestTheTimeoutIsKeptWhenRedisIsBack(t *testing.T) {
+	plays(t, "client local budget 1s; rate 1 1h; take 1; +1s; slow 30m; as deny no 1 after 1s x3", func(p *play) {
+		timeout := func(i int) time.Duration { return 5*time.Second + time.Duration(i)*50*time.Millisecond }
 		var visits []func() Visit
-		for range 100 {
-			visits = append(visits, c.Comes(c.Context(), 1, 0))
+		for i := range 50 {
+			visits = append(visits, p.Comes(p.Context(), 1, timeout(i)))
 		}
-		c.Sleep(budget)
-		for _, visit := range visits {
-			if v := visit(); !v.OK || v.After != budget {
-				t.Fatalf("%+v", v)
+		p.does("slow 300ms; +1m")
+		for i, visit := range visits {
+			if v := visit(); !v.Done || v.Err != nil || v.After > timeout(i)+50*time.Millisecond {
+				t.Errorf("caller %d: %+v; want a result by %v", i, v, timeout(i))
 			}
 		}
-		if c.Client.Health().Degraded {
-			t.Error("degraded after one failure")
-		}
-		open()
-		c.Sleep(time.Minute)
-		c.HasTaken(0)
+		p.does("+2h")
 	})
 }
 
-// Limiting can be turned off and on.
-func TestLimitingIsTurnedOff(t *testing.T) {
-	Bubble(t, func(c *Limiter) {
-		NoError(c.T, c.SetRate(c.Context(), Overall, 1, time.Hour))
-		c.Took(1, 0, 0)
-		c.Client.SetLimiting(false)
-		for range 10 {
-			c.Took(1, 0, 0)
+// A Client with grants of many limiters to book does not repeat all bookings while Redis refuses them. When
+// Redis has memory again, all are booked at once.
+func TestRefusedBookingsAreFew(t *testing.T) {
+	const limiters, calls = 500, 2 // scripts of a booking
+	plays(t, "refuse OOM command not allowed", func(p *play) {
+		keyed := p.Client.Keyed("many", 10, time.Hour)
+		for i := range limiters {
+			p.Want(keyed.Acquire(p.Context(), fmt.Sprint(i), 1))
 		}
-		r, err := c.Allow(c.Context(), 5)
-		if err != nil || !r.Allowed || !r.Degraded {
-			t.Errorf("%+v, %v", r, err)
+		p.does("+5s") // each was tried once
+		const few, rounds = 50, 14
+		before := p.Gate.Count()
+		p.does("+10s")
+		if n := p.Gate.Count() - before; n == 0 || n > rounds*calls*(few+1) {
+			t.Errorf("%d scripts in 10 s", n)
 		}
-		NoError(c.T, c.Release(c.Context(), 1)) // of what was not taken: nothing goes back
-		c.Client.SetLimiting(true)
-		NoError(t, No(c.TryAcquire(c.Context(), 1, 0)))
-		WantErr(t, ErrOf(c.TryAcquire(c.Context(), 0, 0)), rratelimiter.ErrInvalidArgument)
+		p.does("back; +2s; unbooked 0")
 	})
+}
+
+// Redis comes back empty: a Client that does nothing asks for few of the limiters whose
+// permits it would book, and books those that are used again.
+func TestAnEmptyRestartBooksWhatIsUsedAgain(t *testing.T) {
+	const limiters = 500
+	plays(t, "", func(p *play) {
+		each := make([]*Limiter, limiters)
+		setsRate := func(l *Limiter) { p.Want(l.SetRate(p.Context(), Overall, 10, time.Hour)) }
+		for i := range each {
+			each[i] = p.Wrap(p.Client.RateLimiter(fmt.Sprint("l", i)))
+			setsRate(each[i])
+		}
+		p.does("away")
+		for _, l := range each {
+			l.Took(1, 0, 0)
+		}
+		p.does("empty; back; +5s") // all were asked for once
+		asked := p.Gate.Count()
+		p.does("+20s")
+		if n := p.Gate.Count() - asked; n == 0 || n > 20*200 {
+			t.Errorf("%d requests in 20 s for %d limiters without a rate", n, limiters)
+		}
+		for _, l := range each[:10] {
+			setsRate(l)
+			l.Took(1, 0, 0)
+		}
+		p.does("+3s")
+		for _, l := range each[:10] {
+			l.HasTaken(2) // the permit of the outage is booked
+		}
+	})
+}
+
+// More keys are asked for than a Client can count without Redis. None gets an error, not even in a Group, and
+// a key that is used more often than most is counted exactly.
+func TestAnyNumberOfKeysFallsBack(t *testing.T) {
+	const keys, rate, interval = 14_000, 3, time.Minute
+	plays(t, "", func(p *play) {
+		keyed, total := p.Client.Keyed("many", rate, interval), p.Client.Keyed("total", keys, interval)
+		p.does("away")
+		popular := 0
+		for i := range keys {
+			if i%100 == 0 {
+				if ok, err := keyed.TryAcquire(p.Context(), "popular", 1, 0); err != nil {
+					t.Fatal(err)
+				} else if ok {
+					popular++
+				}
+			}
+			l := taker(keyed.RateLimiter(fmt.Sprint(i)))
+			if i%2 == 1 {
+				l = p.Client.All(keyed.RateLimiter(fmt.Sprint(i)), total.RateLimiter("all"))
+			}
+			p.Want(Yes(l.TryAcquire(p.Context(), 1, 0)))
+			p.Sleep(time.Millisecond)
+		}
+		if popular != rate {
+			t.Errorf("%d granted for a key, want %d", popular, rate)
+		}
+		p.does("+2m; back; +1m") // nothing is left to book
+	})
+}
+
+// The first use of a key is one script call. Without Redis the key has as large a share as a limiter whose
+// Clients were counted.
+func TestTheFirstUseOfAKeyIsOneCall(t *testing.T) {
+	plays(t, "", func(p *play) {
+		p.does("other take 1; learn")
+		keyed := p.Client.Keyed("k", 10, time.Minute)
+		for i, want := range []int{1, 2, 1} { // the second use also counts the Clients
+			before := p.Gate.Count()
+			NoError(t, Yes(keyed.TryAcquire(p.Context(), "thrice", 1, 0)))
+			p.Sleep(10 * time.Millisecond)
+			if sent := p.Gate.Count() - before; sent != want {
+				t.Errorf("use %d: %d scripts, want %d", i+1, sent, want)
+			}
+		}
+		NoError(t, Yes(keyed.TryAcquire(p.Context(), "once", 1, 0)))
+		p.does("away")
+		for key, want := range map[string]int{"thrice": 7, "once": 4, "new": 5} {
+			if n := TakeAll(p, keyed.RateLimiter(key)); n != want {
+				t.Errorf("%s: %d granted, want %d", key, n, want)
+			}
+		}
+		p.does("back; +1m")
+	})
+}
+
+// Permits that are granted during a booking are also booked at once when
+// the circuit has closed. When it closes, Redis knows of the others.
+func TestGrantsDuringABookingAreBooked(t *testing.T) {
+	var unbooked atomic.Int64
+	plays(t, "rate 10 10s; learn; +10s; away; take 4", func(p *play) {
+		var once sync.Once
+		p.RDB.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			const withRecords = 3 + 3 + 12
+			if len(cmd.Args()) > withRecords {
+				once.Do(func() { p.Took(2, 0, 0) })
+			}
+			return next(ctx, cmd)
+		}))
+		p.does("back; until well; unbooked 0; taken 6")
+		if n := unbooked.Load(); n != 2 {
+			t.Errorf("%d unbooked when the circuit closed; want 2", n)
+		}
+	}, rratelimiter.WithHealthHook(func(h rratelimiter.Health) { unbooked.Store(h.Unbooked) }))
 }

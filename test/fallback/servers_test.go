@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,53 +103,85 @@ func TestAnOutageAddsOneShareAtMost(t *testing.T) {
 	}
 }
 
-// On a cluster part of the servers may be away: only their limiters fall back.
-func TestEachNodeOfAClusterHasItsCircuit(t *testing.T) {
-	cluster := redistest.StartCluster(t)
-	rdb := cluster.Client(t)
+// Part of the servers may be away: only their limiters fall back, and calls of Groups on other servers do not
+// wait behind those.
+func TestEachServerHasItsCircuit(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) (rdb redis.UniversalClient, dead *redistest.Server){
+		"a cluster": func(t *testing.T) (redis.UniversalClient, *redistest.Server) {
+			cluster := redistest.StartCluster(t)
+			return cluster.Client(t), cluster.Servers[0]
+		},
+		"a Ring": func(t *testing.T) (redis.UniversalClient, *redistest.Server) {
+			live, dead := redistest.Start(t), redistest.Start(t)
+			ring := redis.NewRing(&redis.RingOptions{HeartbeatFrequency: time.Hour,
+				Addrs: map[string]string{"live": live.Addr, "dead": dead.Addr}})
+			t.Cleanup(func() { _ = ring.Close() })
+			return ring, dead
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb, dead := start(t)
+			onEachServer(t, rdb, dead)
+		})
+	}
+}
+
+func onEachServer(t *testing.T, rdb redis.UniversalClient, dead *redistest.Server) {
+	t.Helper()
 	const each = 3
-	c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny),
+	c := NewClient(t, rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny),
 		rratelimiter.WithBudget(time.Second)) // more than a busy machine makes of a reply
-	t.Cleanup(func() { _ = c.Close() })
-	dead := cluster.Servers[0]
-	limiters := map[bool][]*rratelimiter.RateLimiter{} // by whether their master will be away
+	limiters := map[bool][]*rratelimiter.RateLimiter{} // by whether their server will be away
 	for i := 0; len(limiters[true]) < each || len(limiters[false]) < each; i++ {
 		l := c.RateLimiter(redistest.Name(t) + strconv.Itoa(i))
-		node, err := rdb.MasterForKey(t.Context(), l.Name())
-		NoError(t, err)
-		if gone := node.Options().Addr == dead.Addr; len(limiters[gone]) < each {
-			NoError(t, l.SetRate(t.Context(), Overall, 1000, time.Hour))
-			limiters[gone] = append(limiters[gone], l)
-		}
+		NoError(t, l.SetRate(t.Context(), Overall, 1000, time.Hour))
+		gone := dead.Admin().Exists(t.Context(), l.Name()).Val() == 1
+		limiters[gone] = append(limiters[gone], l)
 	}
-	expect := func(l *rratelimiter.RateLimiter, degraded bool) {
+	expect := func(degraded bool, all []*rratelimiter.RateLimiter) {
 		t.Helper()
-		if r, err := l.Allow(t.Context(), 1); err != nil || r.Degraded != degraded || r.Allowed == degraded {
-			t.Fatalf("%s: %+v, %v; want degraded %v", l.Name(), r, err, degraded)
-		}
-	}
-	thaw := dead.Freeze(t)
-	for range 4 {
-		for gone, all := range limiters {
-			for _, l := range all {
-				expect(l, gone)
+		for _, l := range all {
+			r, err := l.Allow(t.Context(), 1)
+			if err != nil || r.Degraded != degraded || r.Allowed == degraded {
+				t.Fatalf("%s: %+v, %v; want degraded %v", l.Name(), r, err, degraded)
 			}
 		}
 	}
+	thaw := dead.Freeze(t)
+	defer thaw()
+	plain := NewClient(t, rdb)
+	group := func(gone bool) *rratelimiter.Group { return plain.All(plain.RateLimiter(limiters[gone][0].Name())) }
+	ctx, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer leave()
+	var ended atomic.Int64
+	for range 100 {
+		all.Go(func() {
+			_ = group(true).Acquire(ctx, 1)
+			ended.Add(1)
+		})
+	}
+	for range 100 {
+		NoError(t, Yes(group(false).TryAcquire(t.Context(), 1, 0)))
+	}
+	if n := ended.Load(); n > 0 {
+		t.Errorf("%d calls to the silent server have ended: they have not held up the others", n)
+	}
+	for range 4 {
+		expect(true, limiters[true])
+		expect(false, limiters[false])
+	}
 	start := time.Now()
 	for range 100 {
-		for _, l := range limiters[true] {
-			expect(l, true)
-		}
+		expect(true, limiters[true])
 	}
 	if took := time.Since(start); took > 100*budget {
 		t.Errorf("300 calls took %v: each asks Redis", took)
 	}
 	thaw()
 	Until(t, func() bool { return !c.Health().Degraded })
-	for _, l := range limiters[true] {
-		expect(l, false)
-	}
+	expect(false, limiters[true])
 }
 
 // longestOfMany has 10,000 callers acquire a permit at once, and returns how long the last one took.
