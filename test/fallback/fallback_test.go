@@ -125,7 +125,8 @@ func TestRefusalsHoldForTheLongestIntervals(t *testing.T) {
 
 // A caller that waits while Redis comes back returns by its timeout.
 func TestTheTimeoutIsKeptWhenRedisIsBack(t *testing.T) {
-	plays(t, "client local budget 1s; rate 1 1h; take 1; +1s; slow 30m; as deny no 1 after 1s x3", func(p *play) {
+	const slow = "client local budget 1s; rate 1 1h; take 1; +1s; slow 30m; as deny no 1 after 1s x3"
+	plays(t, slow, func(p *play) {
 		timeout := func(i int) time.Duration { return 5*time.Second + time.Duration(i)*50*time.Millisecond }
 		var visits []func() Visit
 		for i := range 50 {

@@ -171,12 +171,14 @@ var steps = map[string]func(p *play, l taker, args []string){
 		if len(args) > 2 {
 			typ = PerClient
 		}
-		p.Want(l.(*rratelimiter.RateLimiter).SetRate(p.Context(), typ, p.whole(args[0]), duration(p, args[1])))
+		one := l.(*rratelimiter.RateLimiter)
+		p.Want(one.SetRate(p.Context(), typ, p.whole(args[0]), duration(p, args[1])))
 	},
 	"try": func(p *play, l taker, args []string) {
 		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
 		defer cancel()
-		set, err := l.(*rratelimiter.RateLimiter).TrySetRate(ctx, Overall, p.whole(args[0]), duration(p, args[1]))
+		one := l.(*rratelimiter.RateLimiter)
+		set, err := one.TrySetRate(ctx, Overall, p.whole(args[0]), duration(p, args[1]))
 		if fails := len(args) > 2; set == fails || fails != errors.Is(err, context.DeadlineExceeded) {
 			p.Errorf("%v, %v", set, err)
 		}
@@ -217,6 +219,9 @@ var steps = map[string]func(p *play, l taker, args []string){
 	"java": func(p *play, _ taker, args []string) {
 		p.JavaTakes(1, byte(p.whole(args[0])), time.Now().UnixMilli())
 	},
+	"old": func(p *play, _ taker, args []string) {
+		p.Fill(time.Now().UnixMilli()-100_000, 10, int(p.whole(args[0])), 1)
+	},
 	"learn": func(p *play, _ taker, _ []string) {
 		p.Sleep(11 * time.Second)
 		p.Took(1, 0, 0)
@@ -243,13 +248,18 @@ var steps = map[string]func(p *play, l taker, args []string){
 	},
 
 	"taken":    func(p *play, _ taker, args []string) { p.HasTaken(p.whole(args[0])) },
+	"records":  func(p *play, _ taker, args []string) { p.HasRecords(p.whole(args[0])) },
 	"degraded": func(p *play, _ taker, _ []string) { p.health(p.Client.Health().Degraded) },
 	"well": func(p *play, _ taker, _ []string) {
 		h := p.Client.Health()
 		p.health(!h.Degraded && h.Cause == nil)
 	},
-	"decided":  func(p *play, _ taker, args []string) { p.health(p.Client.Health().Decided == p.whole(args[0])) },
-	"unbooked": func(p *play, _ taker, args []string) { p.health(p.Client.Health().Unbooked == p.whole(args[0])) },
+	"decided": func(p *play, _ taker, args []string) {
+		p.health(p.Client.Health().Decided == p.whole(args[0]))
+	},
+	"unbooked": func(p *play, _ taker, args []string) {
+		p.health(p.Client.Health().Unbooked == p.whole(args[0]))
+	},
 	"hooks": func(p *play, _ taker, args []string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
