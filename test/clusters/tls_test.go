@@ -25,9 +25,9 @@ func TestAllWorksOverTLS(t *testing.T) {
 	t.Run("a user with few rights", func(t *testing.T) {
 		rdb := client(true)
 		t.Cleanup(func() { _ = rdb.Close() })
-		g := newGuarded(t, rdb, s.Admin())
-		g.allows(rule(t, ruleOfAll))
-		if failed, denied := g.tries("+eval"); len(failed)+len(denied) > 0 { // all but those that take long
+		redistest.Allow(t, "app", append(rule(t, ruleOfAll), channelOfGroup), s.Admin())
+		g := &server{T: t, look: s.Admin(), user: rdb, nodes: []*redis.Client{s.Admin()}, name: "api"}
+		if failed, denied := g.all(); len(failed)+len(denied) > 0 {
 			t.Errorf("these fail: %v; denied are %q", failed, denied)
 		}
 		if proto := s.Admin().ClientList(t.Context()).Val(); !strings.Contains(proto, "laddr="+addr) {

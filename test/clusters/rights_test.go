@@ -1,0 +1,310 @@
+package clusters_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// The rules of docs/keys.md, by their places.
+const (
+	ruleOfAll = iota + 1
+	ruleOfCluster
+	ruleOfSentinel
+)
+
+// channelOfGroup is the channel of the other limiter of the rows with a Group.
+const channelOfGroup = "&{api}:user:*"
+
+// rule returns the rights in an ACL SETUSER of docs/keys.md.
+func rule(t *testing.T, which int) []string {
+	t.Helper()
+	return redistest.Rights(t, "../../docs/keys.md", "app", which)
+}
+
+// without returns the rights without some.
+func without(rights []string, lacks ...string) []string {
+	return slices.DeleteFunc(slices.Clone(rights), func(right string) bool {
+		return slices.Contains(lacks, right)
+	})
+}
+
+// contents returns what the keys of a server hold, without sessions and the names of records.
+func (p *player) contents() string {
+	p.Helper()
+	ctx, text := p.Context(), []string{}
+	for _, key := range p.Look.Keys(ctx, "*").Val() {
+		line := fmt.Sprintf("%s for %v:", key, p.Look.PTTL(ctx, key).Val().Round(10*time.Second))
+		var parts []string
+		switch kind := p.Look.Type(ctx, key).Val(); kind {
+		case "hash":
+			for field, content := range p.Look.HGetAll(ctx, key).Val() {
+				if !strings.HasPrefix(field, "session:") && field != "checked" {
+					parts = append(parts, field+"="+content)
+				}
+			}
+		case "string":
+			parts = append(parts, p.Look.Get(ctx, key).Val())
+		default:
+			for _, z := range p.Look.ZRangeWithScores(ctx, key, 0, -1).Val() {
+				m := z.Member.(string)
+				parts = append(parts, fmt.Sprintf("%d at %.0f: % x", len(m), z.Score-float64(p.Now),
+					m[max(0, len(m)-4):]))
+			}
+		}
+		slices.Sort(parts)
+		text = append(text, line+fmt.Sprint(parts))
+	}
+	slices.Sort(text)
+	return strings.Join(text, "\n")
+}
+
+// optionalRights are those without which every call works.
+var optionalRights = []string{"+incrby", "+publish", "+zrevrange", "+type"}
+
+// lacking returns the rights to go without: each one alone, and the optional ones in every combination.
+func lacking(rights []string) (all [][]string) {
+	for _, right := range rights[2:] { // without on, and the password
+		all = append(all, []string{right})
+	}
+	for some := range 1 << len(optionalRights) {
+		var lacks []string
+		for i, right := range optionalRights {
+			if some>>i&1 == 1 {
+				lacks = append(lacks, right)
+			}
+		}
+		if len(lacks) > 1 {
+			all = append(all, lacks)
+		}
+	}
+	return all
+}
+
+// A denial is what becomes of calls without some rights.
+type denial struct {
+	*server
+	rights   []string
+	together map[string]string            // what is seen without each right that belongs to another right
+	failed   map[string]map[string]string // the errors, by the right and the row
+	denied   map[string][]string          // what Redis has denied without a right
+}
+
+// reads reads on the page which rights belong together.
+func (d *denial) reads() {
+	d.Helper()
+	page, err := os.ReadFile("../../docs/keys.md")
+	NoError(d, err)
+	_, list, _ := strings.Cut(string(page), "These rights belong together: ")
+	list, _, found := strings.Cut(list, ".")
+	for right := range strings.FieldsSeq(list) {
+		d.together[strings.Trim(right, "`")] = "no call is half done without it"
+	}
+	if !found || len(d.together) > len(d.rights) {
+		d.Fatalf("the page does not say which rights belong together: %q", list)
+	}
+}
+
+// tries does a row without some rights, and returns the contents before and after it.
+func (d *denial) tries(row string, lacks ...string) (before, after string, err error) {
+	d.Helper()
+	p, steps := d.starts(row)
+	before = p.contents()
+	redistest.Denied(d, d.look) // before
+	redistest.Allow(d, "app", without(d.rights, lacks...), d.look)
+	err = p.does(p.client(d.user), steps)
+	if len(lacks) == 1 {
+		d.denied[lacks[0]] = append(d.denied[lacks[0]], redistest.Denied(d, d.look)...)
+	}
+	return before, p.contents(), err
+}
+
+// judges expects that a row of one call without some rights leaves what it wants, or fails and changes
+// nothing.
+func (d *denial) judges(name, row, want string, lacks []string) {
+	d.Helper()
+	before, after, err := d.tries(row, lacks...)
+	optional := slices.Contains(optionalRights, lacks[0])
+	if err != nil && len(lacks) == 1 {
+		if d.failed[lacks[0]] == nil {
+			d.failed[lacks[0]] = map[string]string{}
+		}
+		d.failed[lacks[0]][name] = err.Error()
+	}
+	switch {
+	case hasStep(row, "real") || hasStep(row, "list"):
+	case err == nil && after != want:
+		d.Errorf("%s without %q leaves\n%s\nwant\n%s", name, lacks, after, want)
+	case err == nil:
+	case !strings.Contains(err.Error(), "NOPERM") || optional:
+		d.Errorf("%s without %q: %v", name, lacks, err)
+	case after == before || strings.Contains(row[strings.Index(row, "|"):], ";"):
+	case len(lacks) == 1 && d.together[lacks[0]] != "":
+		d.together[lacks[0]] = "half done"
+	default:
+		d.Errorf("%s without %q is denied and leaves\n%s\nwant\n%s", name, lacks, after, before)
+	}
+}
+
+// Without a right, or without some of the optional ones, a call does all that it does with them, or changes
+// nothing and returns an error. The page names the rights of which this is not true, and what fails without
+// each right. Where nothing fails, Redis has denied something all the same.
+func TestEachRightOfThePageIsNeeded(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	s := redistest.Start(t, "--notify-keyspace-events", "KEA")
+	rights := rule(t, ruleOfAll)
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
+	redistest.Allow(t, "app", rights, s.Admin())
+	on := &server{T: t, look: s.Admin(), user: rdb, nodes: []*redis.Client{s.Admin()}, name: "api"}
+	d := &denial{server: on, rights: rights, together: map[string]string{},
+		failed: map[string]map[string]string{}, denied: map[string][]string{}}
+	d.reads()
+	for name, row := range Rows(callsTable) {
+		_, want, err := d.tries(row)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, lacks := range lacking(rights) {
+			if !hasStep(row, "only") || hasStep(row, "only "+lacks[0]) {
+				d.judges(name, row, want, lacks)
+			}
+		}
+	}
+	for right, seen := range d.together {
+		if seen != "half done" {
+			t.Errorf("the page says that %s belongs to other rights, but %s", right, seen)
+		}
+	}
+	d.agrees(redistest.Needs(t, "../../docs/keys.md"))
+}
+
+// agrees expects the page to say which call fails without each right.
+func (d *denial) agrees(callOf map[string]string) {
+	d.Helper()
+	for _, right := range d.rights[2:] {
+		call, found := callOf[right]
+		delete(callOf, right)
+		failed := d.failed[right]
+		switch {
+		case len(d.denied[right]) == 0:
+			d.Errorf("%s: nothing is denied without it", right)
+		case !found:
+			d.Errorf("%s: the page does not say what needs it; these fail: %v", right, failed)
+		case call == "nothing" && len(failed) > 0:
+			d.Errorf("%s: these fail without it: %v", right, failed)
+		case call != "nothing" && failed[call] == "":
+			d.Errorf("%s: %s does not fail without it; these do: %v", right, call, failed)
+		case strings.Contains(failed[call], "NOPERM") && !strings.Contains(failed[call], d.name):
+			d.Errorf("%s: %q does not name the limiter", right, failed[call])
+		}
+	}
+	if len(callOf) > 0 {
+		d.Errorf("the page names rights that the rule does not have: %v", callOf)
+	}
+}
+
+// all does all rows but the slow ones, and returns what has failed and what Redis has denied.
+func (s *server) all() (failed map[string]error, denied []string) {
+	s.Helper()
+	redistest.Denied(s, s.nodes...) // before
+	failed = map[string]error{}
+	for name, row := range Rows(callsTable) {
+		if hasStep(row, "slow") {
+			continue
+		}
+		p, steps := s.starts(row)
+		if err := p.does(p.client(s.user), steps); err != nil {
+			failed[name] = err
+		}
+	}
+	return failed, redistest.Denied(s, s.nodes...)
+}
+
+// On a cluster the rule and what go-redis needs besides are enough, and nothing of
+// that may be left out.
+func TestTheRightsOfThePageSufficeOnACluster(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),
+		redistest.WithArgs("--notify-keyspace-events", "KEA"))
+	basic, more := append(rule(t, ruleOfAll), channelOfGroup), rule(t, ruleOfCluster)
+	s := &server{T: t, look: cluster.Servers[cluster.Node(t, "api")].Admin(), name: "api"}
+	for _, node := range cluster.Servers {
+		s.nodes = append(s.nodes, node.Admin())
+	}
+	tries := func(lacks string) (failed map[string]error, denied []string) {
+		redistest.Allow(t, "app", without(slices.Concat(basic, more), lacks), s.nodes...)
+		for _, reads := range []bool{false, true} {
+			s.user = cluster.Client(t, func(o *redis.ClusterOptions) {
+				o.Username, o.Password, o.ReadOnly = "app", "secret", reads
+			})
+			_ = s.user.Get(t.Context(), s.name).Err() // of the user's own, from a replica
+			errs, at := s.all()
+			denied = append(denied, at...)
+			if len(errs) > 0 {
+				failed = errs
+			}
+		}
+		return failed, denied
+	}
+	if failed, denied := tries(""); len(failed)+len(denied) > 0 {
+		t.Fatalf("these fail: %v; denied are %q", failed, denied)
+	}
+	for _, right := range more {
+		failed, denied := tries(right)
+		// COMMAND tells go-redis what a replica may be asked; without it go-redis asks the master.
+		if len(denied) == 0 || len(failed) == 0 && right != "+command" {
+			t.Errorf("%s: without it these fail: %v; denied are %q", right, failed, denied)
+		}
+	}
+}
+
+// A user of a sentinel that has the rights of the page, and no others.
+func TestTheRightsOfThePageSufficeOnSentinels(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	s := redistest.StartSentinels(t, 2, "--notify-keyspace-events", "KEA")
+	rights := rule(t, ruleOfSentinel)
+	var nodes []*redis.Client
+	for _, addr := range s.Addrs {
+		node := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
+		t.Cleanup(func() { _ = node.Close() })
+		nodes = append(nodes, node)
+	}
+	tries := func(rights []string, listens time.Duration) []string {
+		redistest.Allow(t, "app", rights, nodes...)
+		redistest.Denied(t, nodes...) // before
+		opts := &redis.FailoverOptions{MasterName: s.MasterName, SentinelAddrs: s.Addrs,
+			SentinelUsername: "app", SentinelPassword: "secret", DialerRetries: 1, MaxRetries: -1}
+		for _, rdb := range []redis.UniversalClient{
+			redis.NewFailoverClient(opts), redis.NewFailoverClusterClient(opts)} {
+			err := rdb.Ping(t.Context()).Err()
+			timer := time.NewTimer(listens)
+			<-timer.C
+			denied := redistest.Denied(t, nodes...)
+			_ = rdb.Close()
+			if err != nil || len(denied) > 0 {
+				return append(denied, "")
+			}
+		}
+		return nil
+	}
+	if denied := tries(rights, 0); len(denied) > 0 {
+		t.Fatalf("denied are %q", denied)
+	}
+	for _, right := range rights[2:] { // without on, and the password
+		listens := time.Duration(0)
+		if right == "+ping" {
+			listens = 3500 * time.Millisecond // go-redis checks the connection every 3 s
+		}
+		if denied := tries(without(rights, right), listens); len(denied) == 0 {
+			t.Errorf("%s: nothing is denied without it", right)
+		}
+	}
+}
