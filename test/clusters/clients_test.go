@@ -24,7 +24,9 @@ func serves(t *testing.T, one, other redis.UniversalClient) {
 	}
 	for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
 		for range 3 {
-			wholeLife(t, sides[0].RateLimiter(redistest.Name(t)), typ, sameSlot)
+			name := redistest.Name(t)
+			wholeLife(t, sides[0].RateLimiter(name), typ, "{"+name+"}:new")
+			wholeLife(t, sides[0].RateLimiter("u:{"+name+"}:rl"), typ, "u:{"+name+"}:rl:new")
 		}
 	}
 	name := redistest.Name(t)
@@ -51,34 +53,35 @@ func serves(t *testing.T, one, other redis.UniversalClient) {
 	}
 }
 
+// Clients that embed one of go-redis. Users write such types to add methods.
+type (
+	embedsClient  struct{ *redis.Client }
+	embedsCluster struct{ *redis.ClusterClient }
+)
+
 // Every client of go-redis will do, also one that reads from replicas: the library
 // asks the master all the same, for a replica may not have the last grant yet.
 func TestEveryKindOfClientIsServed(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	const events = "--notify-keyspace-events"
 	sentinel := redistest.StartSentinels(t, 2, events, "KEA")
-	failover := func(mod func(*redis.FailoverOptions)) *redis.FailoverOptions {
-		o := &redis.FailoverOptions{MasterName: sentinel.MasterName, SentinelAddrs: sentinel.Addrs}
-		mod(o)
-		return o
+	failover := func() *redis.FailoverOptions {
+		return &redis.FailoverOptions{MasterName: sentinel.MasterName, SentinelAddrs: sentinel.Addrs}
 	}
-	none := func(*redis.FailoverOptions) {}
+	byLatency, byChance, replica := failover(), failover(), failover()
+	byLatency.RouteByLatency, byChance.RouteRandomly, replica.ReplicaOnly = true, true, true
 	ring := []*redistest.Server{redistest.Start(t, events, "KEA"), redistest.Start(t, events, "KEA")}
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1), redistest.WithArgs(events, "KEA"))
 	kinds := map[string]func() redis.UniversalClient{
-		"NewFailoverClient": func() redis.UniversalClient { return redis.NewFailoverClient(failover(none)) },
+		"NewFailoverClient": func() redis.UniversalClient { return redis.NewFailoverClient(failover()) },
 		"NewFailoverClusterClient": func() redis.UniversalClient {
-			return redis.NewFailoverClusterClient(failover(none))
+			return redis.NewFailoverClusterClient(failover())
 		},
 		"NewFailoverClusterClient, RouteByLatency": func() redis.UniversalClient {
-			return redis.NewFailoverClusterClient(failover(func(o *redis.FailoverOptions) {
-				o.RouteByLatency = true
-			}))
+			return redis.NewFailoverClusterClient(byLatency)
 		},
 		"NewFailoverClusterClient, RouteRandomly": func() redis.UniversalClient {
-			return redis.NewFailoverClusterClient(failover(func(o *redis.FailoverOptions) {
-				o.RouteRandomly = true
-			}))
+			return redis.NewFailoverClusterClient(byChance)
 		},
 		"NewUniversalClient, Sentinel": func() redis.UniversalClient {
 			return redis.NewUniversalClient(&redis.UniversalOptions{
@@ -95,6 +98,12 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 		},
 		"NewClusterClient, RouteRandomly": func() redis.UniversalClient {
 			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs, RouteRandomly: true})
+		},
+		"a type that embeds a cluster client": func() redis.UniversalClient {
+			return embedsCluster{redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs})}
+		},
+		"a type that embeds a client": func() redis.UniversalClient {
+			return embedsClient{redis.NewClient(&redis.Options{Addr: ring[0].Addr, DB: 3})}
 		},
 		"NewRing": func() redis.UniversalClient {
 			return redis.NewRing(&redis.RingOptions{
@@ -116,7 +125,7 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 	}
 
 	t.Run("a client of replicas alone is refused by Redis", func(t *testing.T) {
-		rdb := redis.NewFailoverClient(failover(func(o *redis.FailoverOptions) { o.ReplicaOnly = true }))
+		rdb := redis.NewFailoverClient(replica)
 		t.Cleanup(func() { _ = rdb.Close() })
 		c := NewClient(t, rdb)
 		err := c.RateLimiter("l").SetRate(t.Context(), Overall, 10, time.Hour)
@@ -127,8 +136,8 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 
 	over := func(what string, replicas int, fail func(t redistest.TB)) {
 		t.Run(what, func(t *testing.T) {
-			clients := []redis.UniversalClient{redis.NewFailoverClient(failover(none)),
-				redis.NewFailoverClusterClient(failover(none))}
+			clients := []redis.UniversalClient{redis.NewFailoverClient(failover()),
+				redis.NewFailoverClusterClient(failover())}
 			var ls []*rratelimiter.RateLimiter
 			for _, rdb := range clients {
 				t.Cleanup(func() { _ = rdb.Close() })
@@ -136,11 +145,12 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 				ls = append(ls, c.RateLimiter("over"))
 			}
 			NoError(t, ls[0].SetRate(t.Context(), Overall, 10, time.Hour))
-			NoError(t, Yes(ls[0].TryAcquire(t.Context(), 2, 0)))
+			r := redistest.Must(ls[0].Reserve(t.Context(), 3, 0))(t)
 			NoError(t, Yes(ls[1].TryAcquire(t.Context(), 2, 0)))
 			f := &followed{T: t, master: sentinel.Master}
 			f.replicated(replicas) // whichever is promoted
 			fail(t)
+			Until(t, func() bool { return r.Settle(t.Context(), 2) == nil })
 			goesOn(t, ls[0], ls[1], 4)
 		})
 	}

@@ -1,7 +1,6 @@
 package clusters_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -21,17 +21,6 @@ func TestLimitersWorkOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t)
 	c := NewClient(t, rdb)
-
-	t.Run("every operation, on names of all nodes", func(t *testing.T) {
-		for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
-			for range 6 {
-				wholeLife(t, c.RateLimiter(redistest.Name(t)), typ, sameSlot)
-				wholeLife(t, c.RateLimiter("u:{"+redistest.Name(t)+"}:rl"), typ, func(name string) string {
-					return name + ":new"
-				})
-			}
-		}
-	})
 
 	// B23
 	t.Run("names of several slots", func(t *testing.T) {
@@ -43,6 +32,8 @@ func TestLimitersWorkOnACluster(t *testing.T) {
 				WantText(t, err, name, "slot")
 			}
 		}
+		embedded := NewClient(t, embedsCluster{rdb}).RateLimiter("a{b")
+		WantErr(t, embedded.Acquire(t.Context(), 1), rratelimiter.ErrInvalidArgument, "slot")
 	})
 
 	t.Run("a client of one server", func(t *testing.T) { onANode(t, cluster) })
@@ -54,18 +45,6 @@ func TestLimitersWorkOnACluster(t *testing.T) {
 		WantErr(t, err, rratelimiter.ErrInvalidArgument, "one", "two")
 		if ok, err := l.TryAcquire(t.Context(), 5, 0); !ok || err != nil || l.Name() != "one" {
 			t.Fatal(ok, err, l.Name())
-		}
-	})
-
-	t.Run("the scripts go to each node by themselves", func(t *testing.T) {
-		err := rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
-			return node.ScriptFlush(ctx).Err()
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 6 {
-			wholeLife(t, c.RateLimiter(redistest.Name(t)), Overall, sameSlot)
 		}
 	})
 }
@@ -99,12 +78,18 @@ func onANode(t *testing.T, cluster *redistest.Cluster) {
 	WantText(t, err, `for "a{b"`, "different slots of a cluster")
 }
 
-// sameSlot returns another name that lives in the same slot.
-func sameSlot(name string) string { return "{" + name + "}:new" }
+// outOf returns the permits in the records of a limiter.
+func outOf(t *testing.T, rdb redis.Cmdable, name string) (sum int64) {
+	t.Helper()
+	key := wire.PairOf(name, "", wire.Overall).Permits
+	for _, m := range redistest.Must(rdb.ZRange(t.Context(), key, 0, -1).Result())(t) {
+		sum += redistest.Must(wire.Permits(m))(t)
+	}
+	return sum
+}
 
 // wholeLife does with a limiter all that can be done.
-func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateType,
-	rename func(string) string) {
+func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateType, next string) {
 	t.Helper()
 	ctx := t.Context()
 	has := func(want int64) {
@@ -121,34 +106,11 @@ func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateT
 	has(5)
 	NoError(t, Yes(l.UpdateRate(ctx, typ, 20, time.Hour, rratelimiter.WithKeepState())))
 	has(15)
-	NoError(t, l.Rename(ctx, rename(l.Name())))
+	NoError(t, l.Rename(ctx, next))
 	has(15)
 	NoError(t, Yes(l.Expire(ctx, time.Hour)))
 	NoError(t, Yes(l.ClearExpire(ctx)))
 	NoError(t, Yes(l.Exists(ctx)))
 	NoError(t, Yes(l.Delete(ctx)))
 	WantErr(t, ErrOf(l.Peek(ctx)), rratelimiter.ErrNotInitialized)
-}
-
-// The limit holds over a failover: callers wait it out within their attempts,
-// and what the replica has is what counts. A reservation is settled there.
-func TestTheLimitHoldsOverAFailover(t *testing.T) {
-	t.Parallel() // most of the time is spent waiting
-	s := redistest.StartSentinel(t)
-	rdb := s.Client(t, func(o *redis.FailoverOptions) {
-		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 40, 50*time.Millisecond, 500*time.Millisecond
-	})
-	c := NewClient(t, rdb)
-	l := c.RateLimiter(redistest.Name(t))
-	ctx := t.Context()
-	NoError(t, l.SetRate(ctx, Overall, 10, time.Hour))
-	NoError(t, Yes(l.TryAcquire(ctx, 3, 0)))
-	r := redistest.Must(l.Reserve(ctx, 7, 0))(t)
-	if n, err := rdb.Wait(ctx, 1, 5*time.Second).Result(); n != 1 || err != nil {
-		t.Fatal("the replica has not followed:", n, err)
-	}
-	s.Failover(t)
-	NoError(t, r.Settle(ctx, 3))
-	NoError(t, Yes(l.TryAcquire(ctx, 4, 0)))
-	NoError(t, No(l.TryAcquire(ctx, 1, 0)))
 }

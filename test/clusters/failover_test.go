@@ -1,7 +1,6 @@
 package clusters_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -9,11 +8,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// mastersOf returns the masters of a cluster, and the replica of each in the same order.
-func mastersOf(c *redistest.Cluster) (masters, replicas []*redistest.Server) {
-	return c.Servers[:3], c.Servers[3:]
-}
 
 // promoted waits until a server is a master that serves its slots.
 func promoted(t *testing.T, s *redistest.Server, key string) {
@@ -59,7 +53,6 @@ func TestALimiterGoesOnOverFailoversOfACluster(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),
 		redistest.WithArgs("--cluster-node-timeout", "1000"))
-	masters, replicas := mastersOf(cluster)
 	var sides [2]*rratelimiter.Client
 	for i := range sides {
 		sides[i] = rratelimiter.New(cluster.Client(t))
@@ -70,10 +63,8 @@ func TestALimiterGoesOnOverFailoversOfACluster(t *testing.T) {
 	NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
 	NoError(t, Yes(l.TryAcquire(t.Context(), 2, 0)))
 	NoError(t, Yes(other.TryAcquire(t.Context(), 2, 0)))
-	at := slices.IndexFunc(masters, func(s *redistest.Server) bool {
-		return s.Admin().Exists(t.Context(), name).Err() == nil
-	})
-	old, next := masters[at], replicas[at]
+	at := cluster.Node(t, name)
+	old, next := cluster.Servers[at], cluster.Servers[masters+at] // its replica, in the same order
 
 	Until(t, func() bool { return copied(t, next, name) == 2 })
 	NoError(t, next.Admin().ClusterFailover(t.Context()).Err())

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -41,13 +40,12 @@ func (see sentHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 // A redirections counts the calls that the nodes of a cluster or a Ring have redirected or refused because
 // their slot moves, and the nodes that were sent pipelines.
 type redirections struct {
-	mu              sync.Mutex // guards the fields below
-	alone, together int
-	nodes           map[string]bool
+	all, together atomic.Int64 // together: in a pipeline
+	nodes         sync.Map
 }
 
 func newRedirections(eachNode func(see func(node *redis.Client))) *redirections {
-	r := &redirections{nodes: map[string]bool{}}
+	r := &redirections{}
 	eachNode(func(node *redis.Client) {
 		node.AddHook(sentHook(func(cmds ...redis.Cmder) { r.note(node.Options().Addr, cmds) }))
 	})
@@ -55,32 +53,26 @@ func newRedirections(eachNode func(see func(node *redis.Client))) *redirections 
 }
 
 func (r *redirections) note(addr string, cmds []redis.Cmder) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	count := &r.alone
-	if len(cmds) > 1 {
-		count, r.nodes[addr] = &r.together, true
+	merged := len(cmds) > 1
+	if merged {
+		r.nodes.Store(addr, true)
 	}
 	for _, cmd := range cmds {
 		for _, word := range []string{"MOVED", "ASK", "TRYAGAIN"} {
-			if redis.HasErrorPrefix(cmd.Err(), word) {
-				*count++
+			if !redis.HasErrorPrefix(cmd.Err(), word) {
+				continue
+			}
+			if r.all.Add(1); merged {
+				r.together.Add(1)
 			}
 		}
 	}
 }
 
-func (r *redirections) all() (alone, together int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.alone, r.together
-}
-
 // pipelinesTo returns to how many nodes pipelines were sent.
-func (r *redirections) pipelinesTo() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.nodes)
+func (r *redirections) pipelinesTo() (n int) {
+	r.nodes.Range(func(any, any) bool { n++; return true })
+	return n
 }
 
 // users are limiters that many callers of one Client use at once, one permit a call.
@@ -131,15 +123,7 @@ func (u *users) come(callers int) (end func()) {
 func (u *users) agree(rdb redis.UniversalClient) {
 	u.Helper()
 	for i, l := range u.limiters {
-		granted, out := u.granted[i].Load(), int64(0)
-		key := wire.PairOf(l.Name(), "", wire.Overall).Permits
-		members, err := rdb.ZRange(u.Context(), key, 0, -1).Result()
-		NoError(u, err)
-		for _, m := range members {
-			n, err := wire.Permits(m)
-			NoError(u, err)
-			out += n
-		}
+		granted, out := u.granted[i].Load(), outOf(u.T, rdb, l.Name())
 		left, err := l.AvailablePermits(u.Context())
 		if err != nil || out != granted || left != userRate-granted {
 			u.Errorf("%s: %d were granted, %d are out, %d left: %v", l.Name(), granted, out, left, err)
@@ -171,18 +155,15 @@ func TestCallsThatShareAPipelineSurviveMovingSlots(t *testing.T) {
 		m := moveOn(t, cluster, tag+":0")
 		const some, all = 3, 1000 // keys: of a limiter that has keys on both nodes, the reply is TRYAGAIN
 		for _, keys := range []int{some, all} {
-			alone, together := seen.all()
+			before := seen.all.Load()
 			m.Keys(keys)
-			Until(t, func() bool {
-				a, b := seen.all()
-				return a+b > alone+together || t.Failed()
-			})
+			Until(t, func() bool { return seen.all.Load() > before || t.Failed() })
 		}
 		m.End()
 	}
 	end()
 	u.agree(rdb)
-	if _, together := seen.all(); together == 0 {
+	if seen.together.Load() == 0 {
 		t.Error("no call in a pipeline was redirected")
 	}
 }
@@ -213,19 +194,6 @@ func TestCallsThatShareAPipelineOfARing(t *testing.T) {
 	u.agree(ring)
 }
 
-// redirects is a hook that answers each command of a pipeline with a redirection, as nodes do while slots
-// move faster than a client follows.
-type redirects struct{ sentHook }
-
-func (redirects) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			cmd.SetErr(RedisError("MOVED 1 127.0.0.1:1"))
-		}
-		return cmds[0].Err()
-	}
-}
-
 // If a pipeline gets nothing but redirections, each of its calls is sent alone, also that of its sender.
 func TestCallsOfARedirectedPipelineAreSentAlone(t *testing.T) {
 	rdb := redistest.StartCluster(t).Client(t)
@@ -235,12 +203,14 @@ func TestCallsOfARedirectedPipelineAreSentAlone(t *testing.T) {
 		names[i] = fmt.Sprint(tag, ":", i)
 	}
 	var pipelines atomic.Int64
-	rdb.AddHook(sentHook(func(cmds ...redis.Cmder) {
+	// As nodes do while slots move faster than a client follows.
+	rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
 		if len(cmds) > 1 {
 			pipelines.Add(1)
+			return RedisError("MOVED 1 127.0.0.1:1")
 		}
+		return nil
 	}))
-	rdb.AddHook(redirects{func(...redis.Cmder) {}})
 	u := newUsers(t, NewClient(t, rdb), names)
 	end := u.come(48)
 	Until(t, func() bool { return pipelines.Load() > 100 || t.Failed() })

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -27,39 +26,67 @@ func moveOn(t *testing.T, c *redistest.Cluster, key string) *redistest.Move {
 	return c.Move(t, key, c.Servers[(c.Node(t, key)+1)%masters])
 }
 
-// watched returns a client of a cluster, and a function that waits until nodes have replied to two
-// more scripts, whatever they said: the first of them may have been sent before.
-func watched(t *testing.T, cluster *redistest.Cluster) (
-	rdb *redis.ClusterClient, meanwhile func(t *testing.T),
-) {
+// A watched is a cluster, and a client of it whose replies are counted.
+type watched struct {
+	*redistest.Cluster
+	rdb     *redis.ClusterClient
+	replies *atomic.Int64 // to scripts, whatever they said
+}
+
+func watch(t *testing.T) watched {
 	t.Helper()
-	rdb = cluster.Client(t, func(o *redis.ClusterOptions) {
+	w := watched{redistest.StartCluster(t), nil, &atomic.Int64{}}
+	w.rdb = w.Client(t, func(o *redis.ClusterOptions) {
 		o.MaxRedirects, o.MinRetryBackoff, o.MaxRetryBackoff = 60, time.Millisecond, 20*time.Millisecond
 	})
-	var replies atomic.Int64
-	rdb.OnNewNode(func(node *redis.Client) {
+	w.rdb.OnNewNode(func(node *redis.Client) {
 		node.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			err := next(ctx, cmd)
 			if strings.HasPrefix(cmd.Name(), "eval") {
-				replies.Add(1)
+				w.replies.Add(1)
 			}
 			return err
 		}))
 	})
-	return rdb, func(t *testing.T) {
-		t.Helper()
-		before := replies.Load()
-		Until(t, func() bool { return replies.Load() >= before+2 })
+	return w
+}
+
+// moves moves the slot of keys to another node, key by key in an order, while use is called again and again.
+// Each key moves when nodes have replied to two more scripts: the first of them may have been sent before.
+func (w watched) moves(t *testing.T, keys []string, order []int, use func()) {
+	t.Helper()
+	m := moveOn(t, w.Cluster, keys[0])
+	var user sync.WaitGroup
+	var ended atomic.Bool
+	defer user.Wait() // also where the move fails
+	defer ended.Store(true)
+	user.Go(func() {
+		for !ended.Load() {
+			use()
+		}
+	})
+	meanwhile := func() {
+		before := w.replies.Load()
+		Until(t, func() bool { return w.replies.Load() >= before+2 || t.Failed() })
 	}
+	meanwhile()
+	for _, i := range order {
+		m.Key(keys[i])
+		meanwhile()
+	}
+	for _, key := range keys { // it may have been created again
+		m.Key(key)
+	}
+	m.End()
+	meanwhile()
 }
 
 // A slot moves to another node key by key while a limiter of one record is in
 // use. No permit is lost, none is granted twice, and no caller gets an error.
 func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
-	cluster := redistest.StartCluster(t)
-	rdb, meanwhile := watched(t, cluster)
-	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+	cluster := watch(t)
+	orders := [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	some := min(len(orders), redistest.Rounds(t, 12)) // of each use
 	for kind, opts := range map[string][]rratelimiter.Option{
 		"default":    nil,
@@ -69,42 +96,17 @@ func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
 			rratelimiter.WithRedisson(FI), rratelimiter.WithResolution(time.Minute),
 		},
 	} {
-		c := NewClient(t, rdb, opts...)
+		c := NewClient(t, cluster.rdb, opts...)
 		for what, use := range uses {
 			t.Run(kind+"/"+what, func(t *testing.T) {
 				for _, at := range rand.Perm(len(orders))[:some] {
 					order := orders[at]
 					l := c.RateLimiter(redistest.Name(t))
 					keys := []string{l.Name(), "{" + l.Name() + "}:value", "{" + l.Name() + "}:permits"}
-					h := &moving{T: t, l: l, rdb: rdb, permits: keys[2]}
+					h := &moving{T: t, l: l, rdb: cluster.rdb}
 					h.want(l.SetRate(t.Context(), Overall, 10, time.Hour))
 					h.acquire(5)
-					m := moveOn(t, cluster, keys[0])
-					var group sync.WaitGroup
-					defer group.Wait() // also where the move fails
-					stop := make(chan struct{})
-					end := sync.OnceFunc(func() { close(stop) })
-					defer end()
-					group.Go(func() {
-						for open := true; open; {
-							use(h)
-							select {
-							case <-stop:
-								open = false
-							default:
-							}
-						}
-					})
-					meanwhile(t) // calls while all keys are on the old node
-					for _, i := range order {
-						m.Key(keys[i])
-						meanwhile(t)
-					}
-					m.Key(keys[2]) // it may have been created again
-					m.End()
-					meanwhile(t)
-					end()
-					group.Wait()
+					cluster.moves(t, keys, order, func() { use(h) })
 					use(h)
 					h.agrees()
 					_, err := l.Delete(t.Context()) // another name may be of this slot
@@ -121,11 +123,10 @@ func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
 // moving is a limiter in use while it moves, and the permits that its callers hold.
 type moving struct {
 	*testing.T
-	l       *rratelimiter.RateLimiter
-	rdb     *redis.ClusterClient
-	permits string
-	out     atomic.Int64
-	unsure  atomic.Bool // permits of callers that left may be out for some time
+	l      *rratelimiter.RateLimiter
+	rdb    *redis.ClusterClient
+	out    atomic.Int64
+	unsure atomic.Bool // permits of callers that left may be out for some time
 }
 
 func (h *moving) want(err error) {
@@ -169,19 +170,10 @@ func (h *moving) release(n int64) {
 // agrees expects the permits that are out to be in the records, and the rest to be left.
 func (h *moving) agrees() {
 	h.Helper()
-	records := func() (n int64) {
-		members, err := h.rdb.ZRange(h.Context(), h.permits, 0, -1).Result()
-		h.want(err)
-		for _, m := range members {
-			permits, _ := wire.Permits(m)
-			n += permits
-		}
-		return n
-	}
 	agree := func() (n, left int64, ok bool) {
 		left, err := h.l.AvailablePermits(h.Context())
 		h.want(err)
-		n = records()
+		n = outOf(h.T, h.rdb, h.l.Name())
 		return n, left, n == h.out.Load() && left == 10-n
 	}
 	n, left, ok := agree()
@@ -283,57 +275,29 @@ var uses = map[string]func(h *moving){
 // permit is lost, none is granted twice, and no caller gets an error.
 func TestAGroupWhoseSlotMovesLosesNothing(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
-	cluster := redistest.StartCluster(t)
-	rdb, meanwhile := watched(t, cluster)
-	c := NewClient(t, rdb)
-	const rate = 10
-	for seed := range uint64(12) {
+	cluster := watch(t)
+	c := NewClient(t, cluster.rdb)
+	for range 12 {
 		tag := "{" + redistest.Name(t) + "}"
 		var both [2]*moving
 		var keys []string
 		for i, name := range []string{tag + ":a", tag + ":b"} {
 			l := c.RateLimiter(name)
-			NoError(t, l.SetRate(t.Context(), Overall, rate, time.Hour))
-			both[i] = &moving{T: t, l: l, rdb: rdb, permits: name + ":permits"}
+			NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
+			both[i] = &moving{T: t, l: l, rdb: cluster.rdb}
 			keys = append(keys, name, name+":value", name+":permits")
 		}
-		g := c.All(both[0].l, both[1].l).Amounts(1, 2)
-		m := moveOn(t, cluster, keys[0])
-		moved := make(chan struct{})
-		var all sync.WaitGroup
-		all.Go(func() {
-			for ends := false; !ends; {
-				select {
-				case <-moved:
-					ends = true
-				default:
-				}
-				ok, err := g.TryAcquire(t.Context(), 1, 0)
-				if err != nil || !ok {
-					t.Errorf("%v, %v", ok, err)
-					return
-				}
-				NoError(t, g.Release(t.Context(), 1))
-			}
+		g, order := c.All(both[0].l, both[1].l).Amounts(1, 2), rand.Perm(len(keys))
+		cluster.moves(t, keys, order, func() {
+			both[0].want(Yes(g.TryAcquire(t.Context(), 1, 0)))
+			both[0].want(g.Release(t.Context(), 1))
 		})
-		meanwhile(t)
-		for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(keys)) {
-			m.Key(keys[i])
-			meanwhile(t)
-		}
-		for _, key := range keys { // it may have been created again
-			m.Key(key)
-		}
-		m.End()
-		meanwhile(t)
-		close(moved)
-		all.Wait()
 		for _, h := range both {
 			h.agrees()
 			NoError(t, ErrOf(h.l.Delete(t.Context())))
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("moved in the order %v", order)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -64,16 +63,9 @@ func (f *followed) replicated(replicas int) {
 }
 
 // out returns the permits of all records on a server.
-func (f *followed) out(s *redistest.Server) (sum int64) {
+func (f *followed) out(s *redistest.Server) int64 {
 	f.Helper()
-	members, err := s.Admin().ZRange(f.Context(), "{"+f.l.Name()+"}:permits", 0, -1).Result()
-	NoError(f.T, err)
-	for _, m := range members {
-		n, err := wire.Permits(m)
-		NoError(f.T, err)
-		sum += n
-	}
-	return sum
+	return outOf(f.T, s.Admin(), f.l.Name())
 }
 
 // refuses expects an ErrNotReplicated that says how many replicas there were.

@@ -3,7 +3,6 @@ package clusters_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -13,23 +12,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// A Ring keeps keys by their hash tag, as a cluster does.
-func TestLimitersWorkOnARing(t *testing.T) {
-	addrs := map[string]string{}
-	for i := range 3 {
-		addrs[fmt.Sprint("shard", i)] = redistest.Start(t).Addr
-	}
-	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
-	t.Cleanup(func() { _ = ring.Close() })
-	c := rratelimiter.New(ring)
-	for range 6 {
-		wholeLife(t, c.RateLimiter(redistest.Name(t)), Overall, sameSlot)
-	}
-	l := c.RateLimiter("one")
-	NoError(t, l.SetRate(t.Context(), Overall, 5, time.Second))
-	WantErr(t, l.Rename(t.Context(), "two"), rratelimiter.ErrInvalidArgument)
-}
 
 // A Ring moves the keys of a shard that fails its heartbeat to other shards, where they are
 // new: a limiter starts full there (docs/operations.md). A HeartbeatFn that is always true
@@ -53,6 +35,7 @@ func TestAShardOfARingThatIsAwayMovesItsLimiters(t *testing.T) {
 			t.Cleanup(func() { _, _ = c.Close(), ring.Close() })
 			l := c.Keyed(redistest.Name(t), rate, time.Hour).RateLimiter("user")
 			NoError(t, Yes(l.TryAcquire(t.Context(), rate, 0)))
+			WantErr(t, l.Rename(t.Context(), "elsewhere"), rratelimiter.ErrInvalidArgument)
 			home := shards[0]
 			if home.Admin().Exists(t.Context(), l.Name()).Val() == 0 {
 				home = shards[1]
