@@ -1,68 +1,66 @@
 package leases_test
 
 import (
-	"context"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Close gives back the leases of however many limiters, as long as Redis replies.
+// Close gives back the leases of however many limiters, as long as Redis replies, and those that could not
+// be given back when they ended.
 func TestCloseGivesAllLeasesBack(t *testing.T) {
-	const lease = 500 * time.Millisecond
-	for _, after := range []time.Duration{0, lease, lease + 300*time.Millisecond} {
-		t.Run(after.String(), func(t *testing.T) { closeGivesAllLeasesBack(t, after) })
+	const lease, each = 500 * time.Millisecond, 8
+	for name, c := range map[string]struct {
+		limiters int
+		after    time.Duration // from the last call until Close
+		outage   bool          // until Close
+	}{
+		"at once":                {100, 0, false},
+		"when they end":          {100, lease, false},
+		"while they are settled": {100, lease + 300*time.Millisecond, false},
+		"after an outage":        {20, 8 * lease, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, 1, func(b *bubble) {
+				p, limits := b.processes[0], NewClient(b.T, b.look).Keyed("api", 1000, interval)
+				left := func(i int) int64 {
+					l := limits.RateLimiter(strconv.Itoa(i))
+					return redistest.Must(l.AvailablePermits(b.Context()))(b)
+				}
+				for i := range c.limiters {
+					for range each {
+						leases := p.client.Keyed("api", 1000, interval)
+						NoError(b, Yes(leases.TryAcquire(b.Context(), strconv.Itoa(i), 1, 0)))
+						synctest.Wait()
+					}
+					if n := left(i); n >= 1000-each {
+						b.Fatalf("%d permits are left of limiter %d, which is not leased", n, i)
+					}
+				}
+				p.dead.Store(c.outage)
+				if !c.outage {
+					p.late.Store(int64(100 * time.Millisecond)) // at 16 at once these are 0.7 s
+				}
+				time.Sleep(c.after)
+				p.dead.Store(false)
+				start := time.Now()
+				NoError(b, p.client.Close())
+				if took := time.Since(start); took > 2*time.Second {
+					b.Errorf("Close took %v", took)
+				}
+				for i := range c.limiters {
+					if n := left(i); n != 1000-each {
+						b.Fatalf("%d permits are left of limiter %d, want %d", n, i, 1000-each)
+					}
+				}
+			})
+		})
 	}
-}
-
-func closeGivesAllLeasesBack(t *testing.T, after time.Duration) {
-	inBubble(t, 0, 1, func(b *bubble) {
-		const limiters, trip = 100, 100 * time.Millisecond // at 16 at once these are 0.7 s
-		var far atomic.Bool
-		rdb := redistest.MiniClient(b.T, b.mini)
-		rdb.AddHook(redistest.Hook(func(context.Context, ...redis.Cmder) error {
-			if far.Load() {
-				time.Sleep(trip)
-			}
-			return nil
-		}))
-		b.starts(rdb)
-		client, look := b.processes[0].client, NewClient(b.T, b.look)
-		left := func(i int) int64 {
-			l := look.Keyed("api", 1000, interval).RateLimiter(strconv.Itoa(i))
-			return redistest.Must(l.AvailablePermits(b.Context()))(b)
-		}
-		limits := client.Keyed("api", 1000, interval)
-		for i := range limiters {
-			for range 8 {
-				NoError(b, Yes(limits.TryAcquire(b.Context(), strconv.Itoa(i), 1, 0)))
-				synctest.Wait()
-			}
-			if n := left(i); n >= 1000-8 {
-				b.Fatalf("%d permits are left of limiter %d, which is not leased", n, i)
-			}
-		}
-		far.Store(true)
-		time.Sleep(after)
-		start := time.Now()
-		NoError(b, client.Close())
-		if took := time.Since(start); took > 2*time.Second {
-			b.Errorf("Close took %v", took)
-		}
-		for i := range limiters {
-			if n := left(i); n != 1000-8 {
-				b.Fatalf("%d permits are left of limiter %d, want %d", n, i, 1000-8)
-			}
-		}
-	})
 }
 
 // Close also gives back a lease whose request is under way, whether Redis is slow or the rate has changed.
@@ -92,29 +90,4 @@ func TestCloseGivesALeaseBackThatIsUnderWay(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Close gives back leases that could not be given back when they ended.
-func TestCloseGivesBackLeasesThatEndedInAnOutage(t *testing.T) {
-	inBubble(t, 1, 10000, func(b *bubble) {
-		const limiters, each = 20, 8
-		p, look := b.processes[0], NewClient(b.T, b.look)
-		keyed := p.client.Keyed("api", 1000, interval)
-		for i := range limiters {
-			for range each {
-				NoError(b, Yes(keyed.TryAcquire(b.Context(), strconv.Itoa(i), 1, 0)))
-				synctest.Wait()
-			}
-		}
-		p.dead.Store(true)
-		time.Sleep(4 * time.Second)
-		p.dead.Store(false)
-		NoError(b, p.client.Close())
-		for i := range limiters {
-			l := look.Keyed("api", 1000, interval).RateLimiter(strconv.Itoa(i))
-			if n := redistest.Must(l.AvailablePermits(b.Context()))(b); n != 1000-each {
-				b.Errorf("%d permits are left of limiter %d, want %d", n, i, 1000-each)
-			}
-		}
-	})
 }

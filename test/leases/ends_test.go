@@ -148,20 +148,47 @@ func TestALateLeaseAddsNothingToTheShare(t *testing.T) {
 	})
 }
 
-// A lease that cannot be settled at its end is settled when Redis is back, not an interval later.
-func TestALeaseIsSettledWhenRedisIsBack(t *testing.T) {
-	inBubble(t, 1, 10000, func(b *bubble) {
-		p := b.processes[0]
-		taken := b.leased(p)
-		p.dead.Store(true)
-		time.Sleep(interval / 10) // the lease ends
-		p.dead.Store(false)
-		time.Sleep(interval / 4)
-		synctest.Wait()
-		if v := b.value(); v != 10000-taken {
-			b.Errorf("%d are left, want %d", v, 10000-taken)
-		}
-	})
+// A lease that cannot be settled at its end is settled when Redis is back, not an interval later, and by a
+// slow Redis as well. What it used counts from no later than its end, and after an interval no more.
+func TestALeaseIsSettledLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		dead, late, after time.Duration
+		back              bool // what was used is an interval old
+	}{
+		"Redis is back":             {interval / 10, 0, interval / 4, false},
+		"the settlement takes long": {0, interval / 5, interval / 2, false},
+		"an interval later":         {0, interval / 5, interval + interval/4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 1, 10000, func(b *bubble) {
+				p, plain := b.processes[0], NewClient(b.T, b.look).RateLimiter(b.name)
+				taken := b.leased(p)
+				last := time.Now()
+				p.dead.Store(c.dead > 0)
+				p.late.Store(int64(c.late))
+				time.Sleep(c.dead)
+				p.dead.Store(false)
+				if c.back {
+					taken = 0
+				}
+				time.Sleep(c.after)
+				synctest.Wait()
+				sum := int64(0)
+				for _, r := range b.records() {
+					sum += r.permits
+					if c.dead == 0 && r.at.After(last.Add(interval/20)) {
+						b.Errorf("%d permits count from %v after the last use on", r.permits, r.at.Sub(last))
+					}
+				}
+				if v := b.value(); v+sum != 10000 {
+					b.Errorf("the value is %d, and %d permits are in records", v, sum)
+				}
+				if n := redistest.Must(plain.AvailablePermits(b.Context()))(b); n != 10000-taken {
+					b.Errorf("%d are left, want %d", n, 10000-taken)
+				}
+			})
+		})
+	}
 }
 
 // Permits that leases have handed out count against the share of the Client when Redis is away.
