@@ -127,18 +127,24 @@ func (d *denial) tries(row string, lacks ...string) (before, after string, err e
 	return before, p.contents(), err
 }
 
+// notes notes that a row has failed without one right.
+func (d *denial) notes(name string, lacks []string, err error) {
+	if err == nil || len(lacks) > 1 {
+		return
+	}
+	if d.failed[lacks[0]] == nil {
+		d.failed[lacks[0]] = map[string]string{}
+	}
+	d.failed[lacks[0]][name] = err.Error()
+}
+
 // judges expects that a row of one call without some rights leaves what it wants, or fails and changes
 // nothing.
 func (d *denial) judges(name, row, want string, lacks []string) {
 	d.Helper()
 	before, after, err := d.tries(row, lacks...)
+	d.notes(name, lacks, err)
 	optional := slices.Contains(optionalRights, lacks[0])
-	if err != nil && len(lacks) == 1 {
-		if d.failed[lacks[0]] == nil {
-			d.failed[lacks[0]] = map[string]string{}
-		}
-		d.failed[lacks[0]][name] = err.Error()
-	}
 	switch {
 	case hasStep(row, "real") || hasStep(row, "list"):
 	case err == nil && after != want:

@@ -44,7 +44,7 @@ type play struct {
 	waiting []func() Visit // the callers of the step wait
 	unknown int            // limiters that the Client did not know
 	mu      sync.Mutex
-	told    []string // what the hook was told; guarded by mu
+	told    []string // states that the hook received; guarded by mu
 }
 
 var fallbacks = map[string]rratelimiter.Fallback{
@@ -264,7 +264,7 @@ var steps = map[string]func(p *play, l taker, args []string){
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !slices.Equal(p.told, args) {
-			p.Errorf("the hook was told %q", p.told)
+			p.Errorf("the hook received %q", p.told)
 		}
 	},
 }

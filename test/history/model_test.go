@@ -92,7 +92,6 @@ const (
 	steps     kind = "the clock goes on"
 	reserves  kind = "TryReserve"
 	settles   kind = "Settle"
-	leases    kind = "a lease"
 	charges   kind = "Charge"
 )
 
