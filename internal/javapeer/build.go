@@ -50,18 +50,24 @@ func newBuild(version string) (build, error) {
 
 func (b build) jar() string { return filepath.Join(b.dir, "peer.jar") }
 
-// ensure builds the jar unless it exists and is newer than its sources. It looks
-// while it holds the lock, because a build makes the jar before the libraries.
-func (b build) ensure(ctx context.Context) error {
+// Build builds the peer with a version of Redisson, unless its jar exists and is newer than its sources, and
+// returns the path of the jar. Processes that build at the same time do so once. Start calls it.
+func Build(ctx context.Context, version string) (jar string, err error) {
+	b, err := newBuild(version)
+	if err != nil {
+		return "", err
+	}
+	// It looks while it holds the lock, because a build makes the jar before the libraries.
 	lock, err := lockDir(ctx, b.project)
 	if err != nil {
-		return fmt.Errorf("javapeer: waiting for another build: %w", err)
+		return "", fmt.Errorf("javapeer: waiting for another build: %w", err)
 	}
 	defer lock.Close()
-	if stale, err := b.stale(); err != nil || !stale {
-		return err
+	stale, err := b.stale()
+	if err == nil && stale {
+		err = b.run(ctx, lock)
 	}
-	return b.run(ctx, lock)
+	return b.jar(), err
 }
 
 // stale reports whether the jar is missing or older than what it is made of.

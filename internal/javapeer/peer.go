@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,11 +28,14 @@ type Peer struct {
 	pending map[int64]chan<- answer // guarded by mu: the calls that wait, by id
 }
 
+// SmallJVM are options of Start for a JVM that starts fast, and needs little memory and processors. It
+// reaches less speed in the long run.
+var SmallJVM = []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+
 // Start starts the peer with a version of Redisson; empty is that of the pom
-// (4.7.0). It builds the peer first if the jar is missing or older than its
-// sources. Processes that start one at the same time build it once. ctx is only
-// for the start: the peer runs until Close, or until this process ends. options
-// are options of the JVM, as in "-Xmx64m".
+// (4.7.0). It builds the peer first, see Build. ctx is only for the start: the peer runs
+// until Close, or until this process ends. options are options of the JVM, as in
+// "-Xmx64m".
 //
 // If java or mvn is missing, Start returns an ErrNoJava.
 func Start(ctx context.Context, version string, options ...string) (*Peer, error) {
@@ -39,14 +43,11 @@ func Start(ctx context.Context, version string, options ...string) (*Peer, error
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBuild(version)
+	jar, err := Build(ctx, version)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.ensure(ctx); err != nil {
-		return nil, err
-	}
-	p, err := launch(java, append(options, "-jar", b.jar()))
+	p, err := launch(java, append(slices.Clone(options), "-jar", jar))
 	if err != nil {
 		return nil, fmt.Errorf("javapeer: starting the peer: %w", err)
 	}
