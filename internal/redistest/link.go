@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/proto"
+
 	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
@@ -73,7 +75,8 @@ func (c *link) up() {
 			continue
 		}
 		c.p.stats.in.Add(int64(len(request)))
-		if args := arguments(request); len(args) > 0 {
+		// A line of words, as people type it, is no request here.
+		if args, err := proto.ReadStrings(string(request)); err == nil && len(args) > 0 {
 			c.p.stats.requests.Add(1)
 			streaming = streaming || c.register(args, w)
 		}

@@ -4,20 +4,34 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Node returns the place in Servers of the master that has a key.
-func (c *Cluster) Node(t TB, key string) int {
+// Node returns the place in Servers of the master that has a key, as soon as there is one. Nodes that are
+// gone or stand still hold up nothing.
+func (c *Cluster) Node(t TB, key string) (node int) {
 	t.Helper()
-	for i, s := range c.Servers {
-		if s.Admin().Exists(context.Background(), key).Err() == nil {
-			return i
+	Until(t, "a node that has "+key, func() error {
+		for i, s := range c.Servers {
+			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, ReadTimeout: time.Second / 5})
+			err := rdb.Exists(context.Background(), key).Err()
+			_ = rdb.Close()
+			if err == nil {
+				node = i
+				return nil
+			}
 		}
-	}
-	t.Fatalf("redistest: no node has %s", key)
-	return 0
+		return errNotYet
+	})
+	return node
+}
+
+// Masters returns the nodes that are masters now.
+func (c *Cluster) Masters() []*Server {
+	return slices.DeleteFunc(slices.Clone(c.Servers), func(s *Server) bool { return isMaster(s) != nil })
 }
 
 // A Move takes a slot from one master to another.
@@ -44,13 +58,14 @@ func (c *Cluster) Move(t TB, key string, dst *Server) *Move {
 	return m
 }
 
-// Keys moves n keys at most.
-func (m *Move) Keys(n int) {
+// Keys moves n keys at most. It returns how many it has moved.
+func (m *Move) Keys(n int) int {
 	m.t.Helper()
 	keys := Must(m.Src.Admin().ClusterGetKeysInSlot(context.Background(), int(m.slot), n).Result())(m.t)
 	for _, key := range keys {
 		m.Key(key)
 	}
+	return len(keys)
 }
 
 // Key moves a key of the slot, if it exists.
@@ -63,7 +78,7 @@ func (m *Move) Key(key string) {
 // End ends the move. All keys must have been moved.
 func (m *Move) End() {
 	m.t.Helper()
-	for _, s := range append([]*Server{m.Dst, m.Src}, m.cluster.Servers[:m.cluster.masters]...) {
+	for _, s := range append([]*Server{m.Dst, m.Src}, m.cluster.Masters()...) {
 		m.do(s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.dstID)
 	}
 }

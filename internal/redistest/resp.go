@@ -90,19 +90,3 @@ func follows(line []byte) (bulk, nested int, err error) {
 	}
 	return 0, n, nil
 }
-
-// arguments returns the arguments of a request: an array of bulk strings, as all clients send it. What
-// people type, a line of words, is no request here.
-func arguments(request []byte) (args []string) {
-	_, rest, _ := bytes.Cut(request, []byte("\r\n"))
-	for len(rest) > 0 {
-		line, after, _ := bytes.Cut(rest, []byte("\r\n"))
-		n, err := length(line)
-		if err != nil || n < 0 || n+len("\r\n") > len(after) {
-			return args
-		}
-		args = append(args, string(after[:n]))
-		rest = after[n+len("\r\n"):]
-	}
-	return args
-}

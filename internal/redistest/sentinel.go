@@ -20,9 +20,8 @@ type Sentinel struct {
 	MasterName string
 	Addrs      []string // of the sentinels
 	Master     *Server  // the one to write to; changed by Failover
-	Replica    *Server  // the first of the others
-	Replicas   []*Server
 
+	replicas []*Server // the others
 	watchers []*redis.SentinelClient
 }
 
@@ -38,14 +37,13 @@ func StartSentinels(t TB, replicas int, args ...string) *Sentinel {
 	s := &Sentinel{MasterName: "main", Master: Start(t, args...)}
 	host, port, _ := net.SplitHostPort(s.Master.Addr)
 	for range replicas {
-		s.Replicas = append(s.Replicas, Start(t, append(args, "--replicaof", host, port)...))
+		s.replicas = append(s.replicas, Start(t, append(args, "--replicaof", host, port)...))
 	}
 	// A sentinel asks a master for its replicas only every 10 s, so it is started
 	// when they are there.
-	for _, r := range s.Replicas {
+	for _, r := range s.replicas {
 		Until(t, "replica", func() error { return inSync(r) })
 	}
-	s.Replica = s.Replicas[0]
 	for range 3 {
 		s.watch(t, host, port)
 	}
@@ -92,7 +90,7 @@ func (s *Sentinel) watching(w *redis.SentinelClient) error {
 		return err
 	}
 	good := func(r map[string]string) bool { return r["flags"] == "slave" && r["master-link-status"] == "ok" }
-	if len(replicas) != len(s.Replicas) || !good(replicas[0]) || !good(replicas[len(replicas)-1]) {
+	if len(replicas) != len(s.replicas) || !good(replicas[0]) || !good(replicas[len(replicas)-1]) {
 		return fmt.Errorf("it knows of replicas: %v", replicas)
 	}
 	return nil
@@ -179,7 +177,7 @@ func (s *Sentinel) promoted(t TB, former *Server) {
 		if s.follow(); s.Master == former {
 			return fmt.Errorf("the master is still %s", former.Addr)
 		}
-		return errors.Join(s.Names(s.Master), isMaster(s.Master))
+		return errors.Join(s.names(s.Master), isMaster(s.Master))
 	})
 }
 
@@ -187,20 +185,24 @@ func (s *Sentinel) promoted(t TB, former *Server) {
 // be the former one again, if it was silent for long enough meanwhile.
 func (s *Sentinel) settled(t TB) {
 	t.Helper()
-	Until(t, "one master", func() error {
-		s.follow()
-		err := errors.Join(s.Names(s.Master), isMaster(s.Master))
-		for _, r := range s.Replicas {
-			if !r.proc.ended() {
-				err = errors.Join(err, s.Master.followedBy(r))
-			}
-		}
-		return err
-	})
+	Until(t, "one master", s.Whole)
 }
 
-// followedBy returns nil if r is a replica of s that has its copy.
-func (s *Server) followedBy(r *Server) error {
+// Whole returns nil if one server is the master by its own word and that of all sentinels, and all other
+// running servers follow it.
+func (s *Sentinel) Whole() error {
+	s.follow()
+	err := errors.Join(s.names(s.Master), isMaster(s.Master))
+	for _, r := range s.replicas {
+		if !r.proc.ended() {
+			err = errors.Join(err, s.Master.FollowedBy(r))
+		}
+	}
+	return err
+}
+
+// FollowedBy returns nil if r is a replica of s that has its copy.
+func (s *Server) FollowedBy(r *Server) error {
 	role, err := r.Admin().Do(context.Background(), "ROLE").Slice()
 	if err != nil {
 		return err
@@ -214,17 +216,16 @@ func (s *Server) followedBy(r *Server) error {
 
 // follow makes that server the Master which all sentinels name.
 func (s *Sentinel) follow() {
-	for i, r := range s.Replicas {
-		if s.Names(r) == nil {
-			s.Master, s.Replicas[i] = r, s.Master
-			s.Replica = s.Replicas[0]
+	for i, r := range s.replicas {
+		if s.names(r) == nil {
+			s.Master, s.replicas[i] = r, s.Master
 			return
 		}
 	}
 }
 
-// Names returns nil if all sentinels name that server as the master.
-func (s *Sentinel) Names(master *Server) (err error) {
+// names returns nil if all sentinels name that server as the master.
+func (s *Sentinel) names(master *Server) (err error) {
 	for _, w := range s.watchers {
 		err = errors.Join(err, s.agrees(w, master))
 	}

@@ -1,12 +1,14 @@
 package redistest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -102,6 +104,21 @@ func (s *Server) launch() error {
 	})
 	if err = errors.Join(exited, err); err != nil {
 		proc.kill()
+	}
+	return err
+}
+
+// answers returns nil if the process pid answers at addr. An answer alone is not
+// enough: between the choice of the port and the bind another server may have
+// taken it. A test would take that server and its data for its own.
+func answers(addr string, pid int) error {
+	opts := &redis.Options{Addr: addr, MaxRetries: -1}
+	quiet(opts)
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	info, err := rdb.Info(context.Background(), "server").Result()
+	if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
+		err = fmt.Errorf("process %d does not reply, but another one does: %.60q", pid, info)
 	}
 	return err
 }
