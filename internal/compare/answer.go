@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-
-	"github.com/redisson-go/rratelimiter"
 )
 
 // An answer is the reply to a step, in one form for both languages: a result,
@@ -44,35 +42,12 @@ func (s Step) on(ctx context.Context, l Limiter) answer {
 		return answered(l.AvailablePermits(ctx))
 	case Release:
 		return answered("", l.Release(ctx, s.Permits))
-	case GetConfig:
-		c, err := l.Config(ctx)
-		return answered(describe(c), err)
-	case IsExists:
-		return answered(l.Exists(ctx))
 	case Delete:
 		return answered(l.Delete(ctx))
 	case Expire:
 		return answered(l.Expire(ctx, s.TTL))
 	case ClearExpire:
 		return answered(l.ClearExpire(ctx))
-	case RemainTimeToLive:
-		ms, err := l.TimeToLive(ctx)
-		return answered(coarse(ms), err)
 	}
 	panic("no such operation: " + s.Op)
-}
-
-func describe(c rratelimiter.Config) string {
-	return fmt.Sprintf("%v %d %v", c.Type, c.Rate, c.Interval)
-}
-
-// coarse names a time to live without its length: the state holds that.
-func coarse(ms int64) string {
-	switch ms {
-	case -1:
-		return "lives for ever"
-	case -2:
-		return "is not there"
-	}
-	return "ends"
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redisson-go/rratelimiter"
 )
 
 const (
@@ -35,11 +33,6 @@ func exactStep(st *state, s Step, now int64) answer {
 		return exactPermits(st, s, now)
 	case AvailablePermits:
 		return exactAvailable(*st, now)
-	case GetConfig:
-		if !st.settings().whole {
-			return answer{err: NotInitialized}
-		}
-		return configOf(*st)
 	case Expire:
 		if st.hash == nil {
 			return yes(false)
@@ -55,37 +48,12 @@ func exactStep(st *state, s Step, now int64) answer {
 		c.keep = 0
 		exactLife(st, c, now)
 		return yes(ended)
-	case IsExists:
-		return yes(st.hash != nil)
 	case Delete:
 		existed := st.hash != nil || !st.pairs[0].empty() || !st.pairs[1].empty()
 		*st = state{}
 		return yes(existed)
-	case RemainTimeToLive:
-		return ttlOf(*st)
 	}
 	panic("no such operation: " + s.Op)
-}
-
-// ttlOf returns the answer to remainTimeToLive.
-func ttlOf(st state) answer {
-	switch {
-	case st.hash == nil:
-		return answer{result: coarse(-2)}
-	case st.ends == 0:
-		return answer{result: coarse(-1)}
-	}
-	return answer{result: coarse(1)}
-}
-
-// configOf returns the answer to getConfig where a rate is set.
-func configOf(st state) answer {
-	c := st.settings()
-	return answer{result: describe(rratelimiter.Config{
-		Type:     rratelimiter.RateType(c.typ),
-		Rate:     c.rate,
-		Interval: time.Duration(c.interval) * time.Millisecond,
-	})}
 }
 
 // fieldsOf returns the fields that are written for a rate.

@@ -40,7 +40,7 @@ var weights = []struct {
 	weight int
 }{
 	{TryAcquire, 44}, {AvailablePermits, 10}, {Release, 8}, {SetRate, 8}, {UpdateRate, 8}, {TrySetRate, 4},
-	{GetConfig, 4}, {IsExists, 2}, {Delete, 2}, {Expire, 3}, {ClearExpire, 3}, {RemainTimeToLive, 3},
+	{Delete, 2}, {Expire, 3}, {ClearExpire, 3},
 }
 
 func (g *generator) operation() Operation {

@@ -58,7 +58,7 @@ func (l ledger) take(o observation, account string) *Divergence {
 	}
 	want := o.got
 	want.answer = yes(false)
-	return o.diverges(fmt.Sprintf("%d permits in a window: %v", taken, l[account]), inAnswer, want)
+	return o.diverges(fmt.Sprintf("%d permits in a window: %v", taken, l[account]), want)
 }
 
 // expire drops what does not count any more.

@@ -2,8 +2,8 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,105 +22,72 @@ func keysOf(name, id string) []string {
 	return []string{name, value, permits, value + ":" + id, permits + ":" + id}
 }
 
-// readScript reads several limiters at one moment, by five keys each.
-var readScript = redis.NewScript(`
-local all = {}
-for i = 1, #KEYS, 5 do
-  local one = { redis.call('HGETALL', KEYS[i]), redis.call('PTTL', KEYS[i]) }
-  for j = i + 1, i + 3, 2 do
-    one[#one + 1] = redis.call('GET', KEYS[j])
-    one[#one + 1] = redis.call('PTTL', KEYS[j])
-    one[#one + 1] = redis.call('ZRANGE', KEYS[j + 1], 0, -1, 'WITHSCORES')
-    one[#one + 1] = redis.call('PTTL', KEYS[j + 1])
-  end
-  all[#all + 1] = one
-end
-return all`)
-
-// readStates reads the states under keys, which are keysOf of each limiter.
-func readStates(ctx context.Context, rdb redis.UniversalClient, keys []string) ([]state, error) {
-	reply, err := readScript.Run(ctx, rdb, keys).Slice()
-	if err != nil {
-		return nil, err
+// readStates reads the states of two clients at one moment, by keysOf each.
+func readStates(
+	ctx context.Context, rdb redis.UniversalClient, keys [2][]string,
+) (states [2]state, err error) {
+	var take [2]func() (state, error)
+	_, err = rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		for i := range keys {
+			take[i] = readState(ctx, tx, keys[i])
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) { // of a value that is not there
+		return states, err
 	}
-	var d decoder
-	var all []state
-	for _, one := range reply {
-		all = append(all, d.state(take[[]any](&d, one)))
+	var errs [2]error
+	for i := range keys {
+		states[i], errs[i] = take[i]()
 	}
-	return all, d.err
+	return states, errors.Join(errs[:]...)
 }
 
-// A decoder decodes replies of readScript. It keeps the first error; what it
-// returns then is of no use.
-type decoder struct{ err error }
-
-func (d *decoder) fail(err error) {
-	if d.err == nil {
-		d.err = err
+// readState asks for a state. take returns it once the transaction has been carried out.
+func readState(ctx context.Context, tx redis.Pipeliner, keys []string) (take func() (state, error)) {
+	hash, ends := tx.HGetAll(ctx, keys[0]), tx.PTTL(ctx, keys[0])
+	var values [2]*redis.StringCmd
+	var valueEnds, recordsEnds [2]*redis.DurationCmd
+	var records [2]*redis.ZSliceCmd
+	for i := range 2 {
+		value, permits := keys[1+2*i], keys[2+2*i]
+		values[i], valueEnds[i] = tx.Get(ctx, value), tx.PTTL(ctx, value)
+		records[i], recordsEnds[i] = tx.ZRangeWithScores(ctx, permits, 0, -1), tx.PTTL(ctx, permits)
 	}
-}
-
-// take returns a part of a reply as a T.
-func take[T any](d *decoder, part any) T {
-	v, ok := part.(T)
-	if !ok {
-		d.fail(fmt.Errorf("compare: a reply holds a %T instead of a %T", part, v))
-	}
-	return v
-}
-
-func (d *decoder) state(one []any) (st state) {
-	if len(one) != 2+2*4 {
-		d.fail(fmt.Errorf("compare: a state of %d parts", len(one)))
-		return st
-	}
-	fields := take[[]any](d, one[0])
-	for i := 0; i+1 < len(fields); i += 2 {
-		if st.hash == nil {
-			st.hash = map[string]string{}
+	return func() (st state, err error) {
+		for name, value := range hash.Val() {
+			if st.hash == nil {
+				st.hash = map[string]string{}
+			}
+			if !strings.HasPrefix(name, "session:") {
+				st.hash[name] = value
+			}
 		}
-		if name := take[string](d, fields[i]); !strings.HasPrefix(name, "session:") {
-			st.hash[name] = take[string](d, fields[i+1])
+		st.ends = end(ends)
+		for i := range st.pairs {
+			st.pairs[i] = pair{value: values[i].Val(), valueEnds: end(valueEnds[i]),
+				recordsEnds: end(recordsEnds[i])}
+			for _, z := range records[i].Val() {
+				member := fmt.Sprint(z.Member)
+				if len(member) != 21 || member[0] != 16 {
+					return st, fmt.Errorf("compare: %q is no record of Redisson 3.21 and later", member)
+				}
+				permits, err := wire.Permits(member)
+				if err != nil {
+					return st, err
+				}
+				_, byGo := wire.Recognise(member)
+				st.pairs[i].records = append(st.pairs[i].records, record{int64(z.Score), permits, byGo})
+			}
 		}
+		return st, nil
 	}
-	st.ends = d.end(one[1])
-	for i := range st.pairs {
-		p, got := &st.pairs[i], one[2+4*i:]
-		if got[0] != nil {
-			p.value = take[string](d, got[0])
-		}
-		p.valueEnds, p.recordsEnds = d.end(got[1]), d.end(got[3])
-		p.records = d.records(take[[]any](d, got[2]))
-	}
-	return st
 }
 
 // end returns when a key with this PTTL ends.
-func (d *decoder) end(pttl any) int64 {
-	if ms := take[int64](d, pttl); ms >= 0 {
-		return time.Now().UnixMilli() + ms
+func end(pttl *redis.DurationCmd) int64 {
+	if ttl := pttl.Val(); ttl >= 0 {
+		return time.Now().Add(ttl).UnixMilli()
 	}
 	return 0
-}
-
-func (d *decoder) records(flat []any) (records []record) {
-	for i := 0; i+1 < len(flat); i += 2 {
-		member, score := take[string](d, flat[i]), take[string](d, flat[i+1])
-		if len(member) != 21 || member[0] != 16 {
-			d.fail(fmt.Errorf("compare: %q is no record of Redisson 3.21 and later", member))
-			return nil
-		}
-		permits, err := wire.Permits(member)
-		if err != nil {
-			d.fail(err)
-		}
-		at, err := strconv.ParseInt(score, 10, 64)
-		if err != nil {
-			d.fail(fmt.Errorf("compare: the time of a record is no integer: %w", err))
-		}
-		_, byGo := wire.Recognise(member)
-		records = append(records, record{at, permits, byGo})
-	}
-	return records
 }

@@ -114,6 +114,19 @@ func sum(records []record) (n int64) {
 	return n
 }
 
+// like reports whether two states say the same to Java.
+func (st state) like(other state) bool {
+	alike := (st.hash == nil) == (other.hash == nil) && maps.Equal(st.hash, other.hash) &&
+		near(st.ends, other.ends)
+	for i, p := range st.pairs {
+		q := other.pairs[i]
+		alike = alike && p.value == q.value &&
+			slices.EqualFunc(sorted(p.records), sorted(q.records), record.same) &&
+			near(p.valueEnds, q.valueEnds) && near(p.recordsEnds, q.recordsEnds)
+	}
+	return alike
+}
+
 // sorted returns the records in one order: Redis keeps none in the same ms.
 func sorted(records []record) []record {
 	return slices.SortedFunc(slices.Values(records), func(a, b record) int {

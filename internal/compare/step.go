@@ -19,12 +19,9 @@ const (
 	TryAcquire       Operation = "tryAcquire"
 	AvailablePermits Operation = "availablePermits"
 	Release          Operation = "release"
-	GetConfig        Operation = "getConfig"
-	IsExists         Operation = "isExists"
 	Delete           Operation = "delete"
 	Expire           Operation = "expire"
 	ClearExpire      Operation = "clearExpire"
-	RemainTimeToLive Operation = "remainTimeToLive"
 )
 
 // A Step is one operation with its arguments. Arguments that the operation does
@@ -46,35 +43,14 @@ func (s Step) setsRate() bool { return s.Op == TrySetRate || s.Op == SetRate || 
 // are taken.
 func (s Step) keepsRecords() bool { return (s.Op == SetRate || s.Op == UpdateRate) && s.KeepState }
 
-// String returns the step as a call: after 20ms Java: tryAcquire(3).
+// String returns the step with the arguments of all operations.
 func (s Step) String() string {
-	text := fmt.Sprintf("%s(%s)", s.Op, s.arguments())
+	side := sideNames[byGo]
 	if s.Java {
-		text = "Java: " + text
+		side = sideNames[byJava]
 	}
-	if s.Pause > 0 {
-		text = fmt.Sprintf("after %v %s", s.Pause, text)
-	}
-	return text
-}
-
-func (s Step) arguments() string {
-	switch s.Op {
-	case TrySetRate, SetRate, UpdateRate:
-		text := fmt.Sprintf("%v, %d, %v", s.Limit.Type, s.Limit.Rate, s.Limit.Interval)
-		if s.Limit.KeepAlive != 0 {
-			text += fmt.Sprintf(", keepAlive %v", s.Limit.KeepAlive)
-		}
-		if s.KeepState {
-			text += ", keepState"
-		}
-		return text
-	case TryAcquire, Release:
-		return fmt.Sprint(s.Permits)
-	case Expire:
-		return s.TTL.String()
-	}
-	return ""
+	return fmt.Sprintf("after %v %s: %s(%v, keepState %v, %d permits, for %v)", s.Pause, side, s.Op, s.Limit,
+		s.KeepState, s.Permits, s.TTL)
 }
 
 // list returns a sequence as text, one step a line.
@@ -84,4 +60,48 @@ func list(steps []Step) string {
 		fmt.Fprintf(&b, "%3d. %v\n", i+1, s)
 	}
 	return b.String()
+}
+
+// An observation is a step that one side did: the state before it, the time by
+// which the side judged, and the outcome.
+type observation struct {
+	Step
+	before state
+	now    int64 // Unix ms
+	got    outcome
+}
+
+// An outcome is the answer to a step and the state after it.
+type outcome struct {
+	answer
+	state
+}
+
+// like reports whether two outcomes are the same to Java.
+func (o outcome) like(other outcome) bool {
+	return o.answer == other.answer && o.state.like(other.state)
+}
+
+// diverges returns the divergence of an observation from what is wanted.
+func (o observation) diverges(says string, want outcome) *Divergence {
+	return &Divergence{Says: says, want: want, observed: o}
+}
+
+// A Divergence is a step of which the checker does not know the cause. It is
+// what a comparison must not find.
+type Divergence struct {
+	At   int // index of the step
+	Says string
+
+	want     outcome
+	observed observation
+}
+
+// String returns the divergence with the state before the step, and what was
+// wanted and found after it.
+func (d *Divergence) String() string {
+	o := d.observed
+	return fmt.Sprintf("step %d: %s\n  before: %v\n  now:    %d\n"+
+		"  want:   %v\n          %v\n  got:    %v\n          %v",
+		d.At+1, d.Says, o.before, o.now, d.want.answer, d.want.state, o.got.answer, o.got.state)
 }
