@@ -2,7 +2,6 @@ package compat_test
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"slices"
@@ -25,11 +24,12 @@ type generation struct {
 	peer    *javapeer.Peer
 	javas   []*javaSide
 	gos     []*goSide
+	coarse  *goSide // with a resolution
 }
 
 // newest is the release of the pom, which most specs use. It runs as long as the
 // suite. The others run one at a time, each as long as its specs.
-var newest = &generation{version: "4.7.0", javas: javas, gos: gos}
+var newest = &generation{version: "4.7.0", javas: javas, gos: gos, coarse: &goSide{}}
 
 // older are the other generations under test. Each but the first differs from the
 // one before it. By default only the two that differ most are tested.
@@ -65,31 +65,30 @@ func (g *generation) labels(of string) Labels {
 func newGeneration(version string) *generation {
 	g := &generation{version: version}
 	g.javas = []*javaSide{{client: "j1", from: g}, {client: "j2", from: g}}
-	g.gos = []*goSide{{format: g.beside()}, {format: g.beside()}}
+	g.gos, g.coarse = []*goSide{{format: g.beside()}, {format: g.beside()}}, &goSide{format: g.beside()}
 	return g
 }
 
 // The versions since which Redisson has what Go has.
 const (
-	sinceTrySetRateKeepAlive = "3.38.0" // in 3.37.0 it was a time to live
-	sinceSetRateKeepAlive    = "3.46.0" // with the check of its length
-	sinceExpireIf            = "3.17.0" // and getExpireTime
-	sinceRelease             = "3.52.0"
-	sinceUpdateRate          = "4.4.0" // and keepState
+	sinceKeepAlive = "3.37.0" // where it was a time to live
+	sinceExpireIf  = "3.17.0" // and getExpireTime
+	sinceRelease   = "3.52.0"
+	sinceUpdate    = "4.4.0" // and keepState
 )
 
-// smallJVM are the options of a JVM that starts fast and needs little memory.
-var smallJVM = []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+// smallJVM are the options of the JVM of each generation.
+var smallJVM = javapeer.SmallJVM
 
 // start builds the process if necessary, starts it, and connects all clients to the
 // server of the suite.
 func (g *generation) start(ctx SpecContext) {
-	version, options := g.version, smallJVM
+	version := g.version
 	if g == newest {
-		version, options = "", nil // other packages also use this build, and its speed matters
+		version = "" // other packages also use this build
 	}
 	var err error
-	g.peer, err = javapeer.Start(ctx, version, options...)
+	g.peer, err = javapeer.Start(ctx, version, smallJVM...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(g.peer.Close)
 	Expect(g.peer.Version()).To(Equal(g.version))
@@ -98,9 +97,9 @@ func (g *generation) start(ctx SpecContext) {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	for _, s := range g.gos {
-		s.c = rratelimiter.New(server.Client(GinkgoT()), writing(s.format))
-		DeferCleanup(s.c.Close)
+		s.start()
 	}
+	g.coarse.start(rratelimiter.WithResolution(50 * time.Millisecond))
 }
 
 // since reports whether this is that version or a later one.
@@ -117,15 +116,6 @@ func versionNumbers(version string) []int {
 		panic(fmt.Sprintf("version %q of Redisson: %v", version, err))
 	}
 	return numbers
-}
-
-// interval returns the interval for a spec that waits for it: a short one for the
-// older generations, because there are many.
-func (g *generation) interval(d time.Duration) time.Duration {
-	if g == newest {
-		return d
-	}
-	return min(d, 400*time.Millisecond)
 }
 
 // writes returns the format of its own records.
@@ -150,61 +140,16 @@ func (g *generation) beside() int {
 	return g.writes()
 }
 
-// reads returns the permits that it reads out of a record; ok is false if its script
-// fails. It reads only its own format right.
-func (g *generation) reads(record string) (permits int64, ok bool) {
-	b, length := []byte(record), uint64(0)
-	switch g.beside() {
-	case wire.FI:
-		b = b[4:]
-	case wire.Lc0I:
-		length, b = binary.LittleEndian.Uint64(b), b[8:]
-	default:
-		length, b = uint64(b[0]), b[1:]
+// The matrix: the same specs beside each generation of Redisson, of which some are about what sets that
+// generation apart. docs/versions.md says the same for users.
+var _ = func() bool {
+	for _, g := range older {
+		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, g.labels("matrix"), func() {
+			BeforeAll(g.start, NodeTimeout(5*time.Minute)) // may have to build it
+			besideSpecs(g)
+			nameSpecs(g)
+			togetherSpecs(g, 30, 300*time.Millisecond, 1500*time.Millisecond, 0.2)
+		})
 	}
-	if length+4 > uint64(len(b)) {
-		return 0, false
-	}
-	return int64(binary.LittleEndian.Uint32(b[length:])), true
-}
-
-// A need reports whether a spec is for these sides.
-type need func(actor, see side) bool
-
-// actsSince is for what Java can do only since version.
-func actsSince(version string) need { return func(actor, _ side) bool { return actor.has(version) } }
-
-func seesSince(version string) need { return func(_, see side) bool { return see.has(version) } }
-
-// directions returns an entry of a table for each direction. Two Go clients are
-// tested only where they write other records than beside the newest.
-func (g *generation) directions(needs ...need) (entries []TableEntry) {
-	add := func(text string, actor, see side) {
-		if !slices.ContainsFunc(needs, func(n need) bool { return !n(actor, see) }) {
-			entries = append(entries, Entry(text, actor, see))
-		}
-	}
-	add("Go acts, Java sees", g.gos[0], g.javas[0])
-	add("Java acts, Go sees", g.javas[0], g.gos[0])
-	if g == newest || g.beside() != newest.beside() {
-		add("Go acts, another Go sees", g.gos[0], g.gos[1])
-	}
-	return entries
-}
-
-// formatOf returns the format of a record by its shape.
-func formatOf(record string) int {
-	GinkgoHelper()
-	switch {
-	case len(record) == 21 && record[0] == 16:
-		return wire.Bc0I16
-	case len(record) == 13 && record[0] == 8:
-		return wire.Bc0I8
-	case len(record) == 20 && strings.HasPrefix(record, "\x08\x00\x00\x00\x00\x00\x00\x00"):
-		return wire.Lc0I
-	case len(record) == 8:
-		return wire.FI
-	}
-	Fail(fmt.Sprintf("a record in no format of Redisson: %q", record))
-	return -1
-}
+	return true
+}()

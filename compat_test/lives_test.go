@@ -2,6 +2,7 @@ package compat_test
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -14,23 +15,6 @@ import (
 )
 
 var _ = Describe("What Java leaves for an acquire of Go to put right", func() {
-	It("is a value without a time to live", func(ctx SpecContext) {
-		name, keep := redistest.Name(GinkgoT()), time.Minute
-		l := gos[0].c.RateLimiter(name).WithRate(5, 100*time.Millisecond, rratelimiter.WithKeepAlive(keep))
-		java, k := javas[0].limiter(name), keysOf(name)
-		yes(l.TryAcquire(ctx, 1, 0))
-		// When the record has expired, availablePermits writes the value.
-		Eventually(ctx, func() time.Duration {
-			_, err := java.AvailablePermits(ctx)
-			done(err)
-			return look.PTTL(ctx, k.value).Val()
-		}).Should(Equal(time.Duration(-1)))
-		yes(l.TryAcquire(ctx, 1, 0))
-		for _, key := range []string{name, k.value, k.permits} {
-			Expect(look.PTTL(ctx, key).Val()).To(BeNumerically("~", keep, keep/8), key)
-		}
-	})
-
 	It("is a value that lacks permits, while Java's clock is ahead", Label(thorough), func(ctx SpecContext) {
 		server, set := redistest.StartClocked(GinkgoT())
 		set(-300 * time.Millisecond)
@@ -53,7 +37,9 @@ var _ = Describe("What Java leaves for an acquire of Go to put right", func() {
 		}()
 		for running := true; running; {
 			_, err := l.TryAcquire(ctx, 1, 20*time.Millisecond)
-			done(err)
+			if !errors.Is(err, rratelimiter.ErrNoAnswer) { // of a busy machine
+				done(err)
+			}
 			select {
 			case err := <-hammered:
 				done(err)

@@ -24,7 +24,7 @@ import (
 
 // everyServer are the files whose specs run on every release of a server.
 var everyServer = []string{
-	"operations_test.go", "waiting_test.go", "together_test.go", "limits_test.go", "servers_test.go",
+	"beside_test.go", "together_test.go", "limits_test.go", "servers_test.go",
 }
 
 // notEvery matches those of their specs that would only take longer there.
@@ -37,6 +37,7 @@ const infoEnv = "COMPAT_SERVER_INFO"
 // and Java see of each other. The suite runs again on each release, in another
 // process.
 func TestServers(t *testing.T) {
+	t.Parallel() // beside TestCompat
 	redistest.Thorough(t)
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
@@ -139,39 +140,4 @@ func since7(ctx context.Context) bool {
 	n, err := strconv.Atoi(major)
 	Expect(err).NotTo(HaveOccurred(), "%t: %s", found, version)
 	return n >= 7
-}
-
-// conditional returns the limiter that sets a time to live on conditions for the
-// side that acts. Redisson needs Redis 7.0 for that; on an older server it fails,
-// and Go acts in its place.
-func conditional(ctx SpecContext, p pair) limiter {
-	GinkgoHelper()
-	if p.actor.String() != "Java" || since7(ctx) {
-		return p.acts
-	}
-	for _, expire := range []func(limiter) (bool, error){
-		func(l limiter) (bool, error) { return l.ExpireIfSet(ctx, minute) },
-		func(l limiter) (bool, error) { return l.ExpireIfNotSet(ctx, minute) },
-		func(l limiter) (bool, error) { return l.ExpireIfGreater(ctx, minute) },
-		func(l limiter) (bool, error) { return l.ExpireIfLess(ctx, minute) },
-	} {
-		_, err := expire(p.acts)
-		Expect(err).To(MatchError(ContainSubstring("Wrong number of args")))
-	}
-	is(-1)(p.sees.TimeToLive(ctx))
-	return gos[0].limiter(p.name)
-}
-
-// endsAt expects an expire time, which both languages can read since Redis 7.0.
-func endsAt(ctx SpecContext, p pair, at time.Time) {
-	GinkgoHelper()
-	ms, err := p.sees.ExpireTime(ctx)
-	switch {
-	case since7(ctx):
-		Expect(ms, err).To(Equal(at.UnixMilli()))
-	case p.see.String() == "Java":
-		Expect(err).To(MatchError(ContainSubstring("unknown command")))
-	default:
-		Expect(err).To(MatchError(MatchRegexp(`ExpireTime of ".*" needs Redis 7.0`)))
-	}
 }

@@ -2,6 +2,7 @@ package compat_test
 
 import (
 	"cmp"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -11,12 +12,21 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
+const (
+	overall   = rratelimiter.Overall
+	perClient = rratelimiter.PerClient
+	minute    = time.Minute
+)
+
+func config(typ rratelimiter.RateType, rate int64, interval time.Duration) rratelimiter.Config {
+	return rratelimiter.Config{Type: typ, Rate: rate, Interval: interval}
+}
+
 // A side is one of the two languages.
 type side interface {
 	String() string
 	limiter(name string) limiter
 	ID() string
-	has(version string) bool // reports whether it can do what Redisson can since version
 	writes() int
 }
 
@@ -32,8 +42,13 @@ type goSide struct {
 func (g *goSide) String() string              { return "Go" }
 func (g *goSide) ID() string                  { return g.c.ID() }
 func (g *goSide) limiter(name string) limiter { return compare.Go(g.c.RateLimiter(name)) }
-func (g *goSide) has(string) bool             { return true }
 func (g *goSide) writes() int                 { return g.format }
+
+// start starts its Client.
+func (g *goSide) start(opts ...rratelimiter.Option) {
+	g.c = rratelimiter.New(server.Client(GinkgoT()), append(opts, writing(g.format))...)
+	DeferCleanup(g.c.Close)
+}
 
 // writing returns the option of a Client that writes records of a format.
 func writing(format int) rratelimiter.Option {
@@ -48,25 +63,12 @@ type javaSide struct {
 
 func (j *javaSide) generation() *generation { return cmp.Or(j.from, newest) }
 
-func (j *javaSide) String() string          { return "Java" }
-func (j *javaSide) ID() string              { return j.id }
-func (j *javaSide) has(version string) bool { return j.generation().since(version) }
-func (j *javaSide) writes() int             { return j.generation().writes() }
+func (j *javaSide) String() string { return "Java" }
+func (j *javaSide) ID() string     { return j.id }
+func (j *javaSide) writes() int    { return j.generation().writes() }
 
 func (j *javaSide) limiter(name string) limiter {
 	return j.generation().peer.Limiter(j.client, name)
-}
-
-// A pair is a side that acts on a limiter, and another that sees what it did.
-type pair struct {
-	acts, sees limiter
-	actor, see side
-	keys       keys
-	name       string
-}
-
-func newPair(actor, see side, name string) pair {
-	return pair{actor.limiter(name), see.limiter(name), actor, see, keysOf(name).by(actor, see), name}
 }
 
 // yes expects (true, nil).

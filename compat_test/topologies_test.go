@@ -7,12 +7,16 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
+
+// go-redis would print each connection that breaks here.
+func init() { logging.Disable() }
 
 // A topology is where Go and Java meet: clients of each, and what happens to it.
 type topology struct {
