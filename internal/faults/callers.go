@@ -24,8 +24,8 @@ type callers struct {
 	name    string
 	log     *grants.Log
 	stop    chan struct{}
+	end     func()       // ends the callers and waits for them
 	leases  atomic.Int64 // that were asked for, or settled
-	all     sync.WaitGroup
 
 	mu      sync.Mutex
 	calls   []ended           // guarded by mu, as all of these are
@@ -38,20 +38,20 @@ type callers struct {
 // ended is a call that has ended: when it was due at the latest, and when it did.
 type ended struct{ due, at time.Time }
 
-func (s *Testbed) startCallers(ctx context.Context, name string, log *grants.Log) *callers {
-	c := &callers{setup: s.setup, name: name, log: log,
+func (r *Round) startCallers() *callers {
+	c := &callers{setup: r.setup, name: r.Name, log: r.Log,
 		stop: make(chan struct{}), last: make([]time.Time, goClients),
 		errors: map[string]int{}, texts: map[string]string{}}
 	for i := range goClients {
 		var opts []rratelimiter.Option
-		if s.setup.Clocks != nil {
-			off := s.setup.Clocks[i]
+		if r.setup.Clocks != nil {
+			off := r.setup.Clocks[i]
 			opts = append(opts, rratelimiter.WithClock(func() time.Time { return time.Now().Add(off) }))
 		}
-		if s.setup.Leased {
+		if r.setup.Leased {
 			opts = append(opts, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second}))
 		}
-		rdb := s.client()
+		rdb := r.client()
 		rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
 			for _, cmd := range cmds {
 				if strings.Contains(fmt.Sprint(cmd.Args()...), "GoRLease") { // the mark of their records
@@ -63,16 +63,15 @@ func (s *Testbed) startCallers(ctx context.Context, name string, log *grants.Log
 		c.rdbs = append(c.rdbs, rdb)
 		c.clients = append(c.clients, rratelimiter.New(rdb, opts...))
 	}
+	var all sync.WaitGroup
 	for n := range goCallers {
-		c.all.Go(func() { c.work(ctx, n) })
+		all.Go(func() { c.work(r.ctx, n) })
 	}
+	c.end = sync.OnceFunc(func() {
+		close(c.stop)
+		all.Wait()
+	})
 	return c
-}
-
-// end ends the callers and waits for them.
-func (c *callers) end() {
-	close(c.stop)
-	c.all.Wait()
 }
 
 // close closes what the callers used.
@@ -99,11 +98,9 @@ func (c *callers) work(ctx context.Context, n int) {
 		permits := int64(1 + i%3)
 		start, due, ok, err := ask(ctx, l, permits, n%4)
 		now := time.Now()
-		if ok {
-			c.log.Add(grants.Entry{Who: fmt.Sprintf("Go %d", n), Start: start, End: now, Permits: permits})
-		}
 		c.note(client, ended{due, now}, start, err)
 		if ok {
+			c.log.Add(grants.Entry{Who: fmt.Sprintf("Go %d", n), Start: start, End: now, Permits: permits})
 			c.grant(client, start, permits)
 			if c.setup.Leased {
 				wait(ctx, rest)

@@ -1,212 +1,129 @@
 package faults
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // moved are replies while nodes of a cluster change their places.
 var moved = []string{"CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "READONLY", "LOADING", "MASTERDOWN"}
 
+// clustered is what faults of a cluster need.
+var clustered = Setup{Kind: Clustered}
+
 // OfCluster are faults of three masters with a replica each. They leave the cluster
 // as whole as it was, with other masters perhaps.
 var OfCluster = []Fault{
-	{Name: "cluster: the master is killed", Setup: Setup{Kind: Clustered}, Errors: moved,
-		Break: func(ctx context.Context, r *Round) error {
-			old, err := r.owner(ctx)
-			if err != nil {
-				return err
-			}
-			c := r.count(ctx, old)
-			wait(ctx, broken/4)
-			since := time.Now()
-			old.Stop()
-			err = r.otherOwner(ctx, old)
-			if err = errors.Join(err, c.lost(ctx, r, since, time.Now())); err != nil {
-				return err
-			}
-			old.Restart(r.t)
-			return until(ctx, func() error { return follows(ctx, old) })
-		}},
-	{Name: "cluster: the master stands still, and its replica is promoted", Setup: Setup{Kind: Clustered},
-		Errors: moved,
-		Break: func(ctx context.Context, r *Round) error {
-			old, err := r.owner(ctx)
-			if err != nil {
-				return err
-			}
-			c := r.count(ctx, old)
-			wait(ctx, broken/4)
-			since := time.Now()
-			thaw := old.Freeze(r.t)
-			err = r.otherOwner(ctx, old)
+	{Name: "cluster: the master is killed", Setup: clustered, Errors: moved, Break: func(r *Round) {
+		old, lost := r.owner(), r.counted()
+		old.Stop()
+		r.otherOwner(old)
+		lost(time.Now())
+		old.Restart(r.t)
+		r.follows(old)
+	}},
+	{Name: "cluster: the master stands still, and its replica is promoted", Setup: clustered, Errors: moved,
+		Break: func(r *Round) {
+			old, lost := r.owner(), r.counted()
+			since, thaw := time.Now(), old.Freeze(r.t)
+			r.otherOwner(old)
 			thaw()
-			err = errors.Join(err, until(ctx, func() error { return follows(ctx, old) }))
+			r.follows(old)
 			// What waited in its sockets it still answers, before it hears that it is none.
 			r.lose(since, time.Now(), "two nodes thought that they were the master")
-			return errors.Join(err, c.lost(ctx, r, since, time.Now()))
+			lost(time.Now())
 		}},
-	{Name: "cluster: the replica takes over", Setup: Setup{Kind: Clustered}, Errors: moved, Break: takeOver},
-	{Name: "cluster: the slot moves", Setup: Setup{Kind: Clustered}, Errors: moved,
-		Break: func(ctx context.Context, r *Round) error { return r.moves(ctx, 0) }},
-	{Name: "cluster: the slot moves slowly", Setup: Setup{Kind: Clustered}, Errors: moved,
-		Break: func(ctx context.Context, r *Round) error { return r.moves(ctx, broken/3) }},
-	{Name: "cluster: scripts are flushed", Setup: Setup{Kind: Clustered},
-		Break: func(ctx context.Context, r *Round) error {
-			return r.onOwner(ctx, 10, func(rdb *redis.Client) error { return rdb.ScriptFlush(ctx).Err() })
-		}},
-	{Name: "cluster: connections are killed", Setup: Setup{Kind: Clustered},
-		Break: func(ctx context.Context, r *Round) error {
-			return r.onOwner(ctx, 10, func(rdb *redis.Client) error {
-				return errors.Join(kills(ctx, rdb, "normal"), kills(ctx, rdb, "pubsub"))
-			})
-		}},
-	{Name: "cluster: clients are paused", Setup: Setup{Kind: Clustered},
-		Break: func(ctx context.Context, r *Round) error {
-			return r.onOwner(ctx, 1, func(rdb *redis.Client) error {
-				return rdb.ClientPause(ctx, broken).Err()
-			})
-		}},
-	{Name: "cluster: the master stands still for a moment", Setup: Setup{Kind: Clustered},
-		Break: func(ctx context.Context, r *Round) error {
-			s, err := r.owner(ctx)
-			if err == nil {
-				thaw := s.Freeze(r.t)
-				wait(ctx, broken)
-				thaw()
-			}
-			return err
-		}},
-	{Name: "cluster: the records are evicted", Setup: Setup{Kind: Clustered},
-		Break: func(ctx context.Context, r *Round) error {
-			return r.onOwner(ctx, 1, func(rdb *redis.Client) error {
-				since := time.Now()
-				err := rdb.Del(ctx, "{"+r.Name+"}:permits").Err()
-				r.lose(since, time.Now(), "no records: nothing is outstanding")
-				return err
-			})
-		}},
+	{Name: "cluster: the replica takes over", Setup: clustered, Errors: moved, Break: func(r *Round) {
+		old := r.owner() // as an administrator orders it: nothing is lost
+		r.must(r.replicaOf(old).Admin().ClusterFailover(r.ctx).Err())
+		r.otherOwner(old)
+		r.follows(old)
+	}},
+	{Name: "cluster: the slot moves", Setup: clustered, Errors: moved, Break: func(r *Round) { r.moves(0) }},
+	{Name: "cluster: the slot moves slowly", Setup: clustered, Errors: moved,
+		Break: func(r *Round) { r.moves(broken / 3) }},
+	{Name: "cluster: scripts are flushed", Setup: clustered, Break: func(r *Round) {
+		rdb := r.owner().Admin()
+		r.often(10, func() error { return rdb.ScriptFlush(r.ctx).Err() })
+	}},
+	{Name: "cluster: connections are killed", Setup: clustered, Break: func(r *Round) {
+		rdb := r.owner().Admin()
+		r.often(10, func() error { return errors.Join(r.kills(rdb, "normal"), r.kills(rdb, "pubsub")) })
+	}},
+	{Name: "cluster: clients are paused", Setup: clustered, Break: func(r *Round) {
+		rdb := r.owner().Admin()
+		r.often(1, func() error { return rdb.ClientPause(r.ctx, broken).Err() })
+	}},
+	{Name: "cluster: the master stands still for a moment", Setup: clustered, Break: func(r *Round) {
+		r.stands(r.owner(), broken)
+	}},
+	{Name: "cluster: the records are evicted", Setup: clustered, Break: func(r *Round) {
+		r.evicts(r.owner().Admin(), 1, "{"+r.Name+"}:permits", 0, "no records: nothing is outstanding")
+	}},
 }
 
 // owner returns the node that serves the limiter.
-func (r *Round) owner(ctx context.Context) (*redistest.Server, error) {
-	var owner *redistest.Server
-	err := until(ctx, func() error {
-		for _, s := range r.Cluster.Servers {
-			// One that was killed must not hold up the search; only the owner does not
-			// reply MOVED.
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1,
-				ReadTimeout: time.Second / 5})
-			err := rdb.Exists(ctx, r.Name).Err()
-			_ = rdb.Close()
-			if err == nil {
-				owner = s
-				return nil
-			}
-		}
-		return errors.New("no node serves the limiter")
-	})
-	return owner, err
-}
+func (r *Round) owner() *redistest.Server { return r.Cluster.Servers[r.Cluster.Node(r.t, r.Name)] }
 
 // otherOwner waits until another node serves the limiter.
-func (r *Round) otherOwner(ctx context.Context, old *redistest.Server) error {
-	return until(ctx, func() error {
-		s, err := r.owner(ctx)
-		if err == nil && s == old {
-			err = errors.New("the limiter is still at its old node")
-		}
-		return err
-	})
+func (r *Round) otherOwner(old *redistest.Server) {
+	redistest.Eventually(r.t, "another owner of the limiter", func() bool { return r.owner() != old })
 }
 
-// onOwner does something some times on the node that serves the limiter.
-func (r *Round) onOwner(ctx context.Context, times int, what func(rdb *redis.Client) error) error {
-	s, err := r.owner(ctx)
-	if err != nil {
-		return err
-	}
-	return often(ctx, times, func() error { return what(s.Admin()) })
-}
-
-// takeOver makes a replica the master, as an administrator does: nothing is lost.
-func takeOver(ctx context.Context, r *Round) error {
-	old, err := r.owner(ctx)
-	if err != nil {
-		return err
-	}
-	next, err := r.replicaOf(ctx, old)
-	if err != nil {
-		return err
-	}
-	if err := next.Admin().ClusterFailover(ctx).Err(); err != nil {
-		return err
-	}
-	return errors.Join(r.otherOwner(ctx, old), until(ctx, func() error { return follows(ctx, old) }))
+// follows waits until a node that was the master follows the owner.
+func (r *Round) follows(old *redistest.Server) {
+	redistest.Until(r.t, "one master", func() error { return r.owner().FollowedBy(old) })
 }
 
 // replicaOf returns the replica of a node, when it has its copy.
-func (r *Round) replicaOf(ctx context.Context, master *redistest.Server) (*redistest.Server, error) {
-	var found *redistest.Server
-	_, port := split(master.Addr)
-	err := until(ctx, func() error {
+func (r *Round) replicaOf(master *redistest.Server) (replica *redistest.Server) {
+	redistest.Eventually(r.t, "a replica of "+master.Addr, func() bool {
 		for _, s := range r.Cluster.Servers {
-			if replication(ctx, s, "role:slave", "master_port:"+port+"\r", "master_link_status:up") == nil {
-				found = s
-				return nil
+			if master.FollowedBy(s) == nil {
+				replica = s
+				return true
 			}
 		}
-		return fmt.Errorf("%s has no replica", master.Addr)
+		return false
 	})
-	return found, err
+	return replica
 }
 
 // moves moves the slot of the limiter to another master, key by key, with a pause
 // after each.
-func (r *Round) moves(ctx context.Context, pause time.Duration) error {
-	r.Cluster.Agree(r.t)
-	src, err := r.owner(ctx)
-	if err != nil {
-		return err
+func (r *Round) moves(pause time.Duration) {
+	masters := r.Cluster.Masters()
+	dst := masters[0]
+	if dst == r.owner() {
+		dst = masters[1]
 	}
-	var dst *redistest.Server
-	for _, s := range r.Cluster.Servers {
-		if s != src && isMaster(ctx, s) == nil {
-			dst = s
-		}
+	m := r.Cluster.Move(r.t, r.Name, dst)
+	for m.Keys(1) > 0 {
+		r.wait(pause)
 	}
-	if dst == nil {
-		return errors.New("no other master")
-	}
-	slot := src.Admin().ClusterKeySlot(ctx, r.Name).Val()
-	from, to := src.Admin().ClusterMyID(ctx).Val(), dst.Admin().ClusterMyID(ctx).Val()
-	host, port := split(dst.Addr)
-	err = errors.Join(dst.Admin().Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", from).Err(),
-		src.Admin().Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", to).Err())
-	for left := true; left && err == nil; {
-		var keys []string
-		keys, err = src.Admin().ClusterGetKeysInSlot(ctx, int(slot), 1).Result()
-		if left = len(keys) > 0; left && err == nil {
-			err = src.Admin().Migrate(ctx, host, port, keys[0], 0, 5*time.Second).Err()
-			wait(ctx, pause)
-		}
-	}
-	for _, s := range append([]*redistest.Server{dst, src}, r.Cluster.Servers...) {
-		if replication(ctx, s, "role:master") == nil {
-			err = errors.Join(err, s.Admin().Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", to).Err())
-		}
-	}
-	return err
+	m.End()
 }
 
-// lose notes that Redis has forgotten all that was granted before.
-func (r *Round) lose(since, until time.Time, why string) {
-	r.Log.Lose(grants.Loss{Since: since, To: until, Why: why})
+// often does something some times while it is broken.
+func (r *Round) often(times int, what func() error) {
+	for range times {
+		r.must(what())
+		r.wait(broken / time.Duration(times))
+	}
+}
+
+// kills kills connections, but for that of the test.
+func (r *Round) kills(rdb *redis.Client, kind string) error {
+	return rdb.ClientKillByFilter(r.ctx, "TYPE", kind, "SKIPME", "yes").Err()
+}
+
+// stands lets a server stand still.
+func (r *Round) stands(s *redistest.Server, d time.Duration) {
+	thaw := s.Freeze(r.t)
+	r.wait(d)
+	thaw()
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,61 +12,54 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// A counter measures a Loss: it counts in Redis, beside the limiter. Redis keeps or
-// forgets writes in their order. So if it has a step, it has all grants before that
-// step.
-type counter struct {
-	key     string
-	stopped chan struct{}
-	stop    context.CancelFunc
-	starts  []time.Time // of each step; read after stopped
-}
-
-// count starts a counter on the server that has the limiter.
-func (r *Round) count(ctx context.Context, server *redistest.Server) *counter {
-	ctx, cancel := context.WithCancel(ctx)
-	c := &counter{key: "{" + r.Name + "}:count", stopped: make(chan struct{}), stop: cancel}
-	r.look.Del(ctx, c.key)
+// counted counts in Redis, beside the limiter, for a while and until lost is called. Redis keeps or forgets
+// writes in their order: if it has a step, it has all grants before that step. lost notes what Redis has
+// forgotten between the return of counted and end, when the counter is found again: all, if there is none.
+func (r *Round) counted() (lost func(end time.Time)) {
+	server, key := r.master(), "{"+r.Name+"}:count"
+	r.must(r.look.Del(r.ctx, key).Err())
+	ctx, stop := context.WithCancel(r.ctx)
+	ended, starts := make(chan struct{}), []time.Time{} // of each step; read after ended
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1})
 	go func() {
-		defer close(c.stopped)
+		defer close(ended)
 		defer rdb.Close()
 		for ctx.Err() == nil {
-			c.starts = append(c.starts, time.Now())
-			if rdb.Incr(ctx, c.key).Err() != nil {
+			starts = append(starts, time.Now())
+			if rdb.Incr(ctx, key).Err() != nil {
 				return
 			}
 			wait(ctx, time.Millisecond)
 		}
 	}()
-	return c
+	r.wait(broken / 4)
+	since := time.Now()
+	return func(end time.Time) {
+		stop()
+		<-ended
+		var steps int
+		redistest.Until(r.t, "the counter", func() (err error) {
+			if cluster, ok := r.look.(*redis.ClusterClient); ok {
+				cluster.ReloadState(r.ctx) // it would ask a dead node for a minute
+			}
+			if steps, err = r.look.Get(r.ctx, key).Int(); errors.Is(err, redis.Nil) {
+				err = nil
+			}
+			return err
+		})
+		loss := grants.Loss{To: end, Since: since, Why: "Redis forgot everything"}
+		if steps > 0 {
+			loss.From = starts[min(steps, len(starts))-1]
+			loss.Why = fmt.Sprintf("Redis forgot %d of %d steps, less than %v", max(0, len(starts)-1-steps),
+				len(starts), since.Sub(loss.From).Round(time.Millisecond))
+		}
+		if loss.From.Before(since) {
+			r.Log.Lose(loss)
+		}
+	}
 }
 
-// lost notes what Redis has forgotten between since and end, when the counter is
-// found again: all, if it has no counter any more.
-func (c *counter) lost(ctx context.Context, r *Round, since, end time.Time) error {
-	c.stop()
-	<-c.stopped
-	var steps int
-	if err := until(ctx, func() (err error) {
-		if cluster, ok := r.look.(*redis.ClusterClient); ok {
-			cluster.ReloadState(ctx) // it would ask a dead node for a minute
-		}
-		if steps, err = r.look.Get(ctx, c.key).Int(); err == redis.Nil {
-			err = nil
-		}
-		return err
-	}); err != nil {
-		return fmt.Errorf("the counter: %w", err)
-	}
-	loss := grants.Loss{To: end, Since: since, Why: "Redis forgot everything"}
-	if steps > 0 {
-		loss.From = c.starts[min(steps, len(c.starts))-1]
-		loss.Why = fmt.Sprintf("Redis forgot %d of %d steps, less than %v", max(0, len(c.starts)-1-steps),
-			len(c.starts), since.Sub(loss.From).Round(time.Millisecond))
-	}
-	if loss.From.Before(since) {
-		r.Log.Lose(loss)
-	}
-	return nil
+// lose notes that Redis has forgotten all that was granted before.
+func (r *Round) lose(since, until time.Time, why string) {
+	r.Log.Lose(grants.Loss{Since: since, To: until, Why: why})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // javaSide is the threads of Java: half of them wait for their permits, the others
@@ -27,25 +28,21 @@ type javaSide struct {
 // javaPermits is what a call of Java asks for.
 const javaPermits = 2
 
-func (s *Testbed) startJava(ctx context.Context, name string, log *grants.Log) (*javaSide, error) {
-	j := &javaSide{log: log, last: map[string]time.Time{}, errors: map[string]int{}}
-	if s.setup.Alone {
-		return j, nil
+func (r *Round) startJava() *javaSide {
+	j := &javaSide{log: r.Log, last: map[string]time.Time{}, errors: map[string]int{}}
+	if r.setup.Alone {
+		return j
 	}
-	l := s.peer.Limiter(s.javas[0], name)
+	l := r.peer.Limiter(r.javas[0], r.Name)
 	for i := range 2 {
-		o := javapeer.CrowdOptions{Permits: javaPermits, Threads: javaCallers / 2, Clients: s.javas,
+		o := javapeer.CrowdOptions{Permits: javaPermits, Threads: javaCallers / 2, Clients: r.javas,
 			Pause: 4 * time.Millisecond}
 		if i == 1 {
 			o.Timeout = 300 * time.Millisecond
 		}
-		crowd, err := l.StartCrowd(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		j.crowds = append(j.crowds, crowd)
+		j.crowds = append(j.crowds, redistest.Must(l.StartCrowd(r.ctx, o))(r.t))
 	}
-	return j, nil
+	return j
 }
 
 // end ends the threads. It returns when all have ended, or never will.
@@ -61,18 +58,6 @@ func (j *javaSide) end(ctx context.Context) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-// drain notes what the threads got since the last time.
-func (j *javaSide) drain(ctx context.Context) error {
-	for i, crowd := range j.crowds {
-		r, err := crowd.Drain(ctx)
-		if err != nil {
-			return err
-		}
-		j.add(i, r)
-	}
-	return nil
 }
 
 func (j *javaSide) add(crowd int, r javapeer.CrowdResult) {
@@ -96,8 +81,12 @@ func (j *javaSide) servedSince(ctx context.Context, at time.Time) error {
 	if len(j.crowds) == 0 {
 		return nil
 	}
-	if err := j.drain(ctx); err != nil {
-		return err
+	for i, crowd := range j.crowds {
+		r, err := crowd.Drain(ctx)
+		if err != nil {
+			return err
+		}
+		j.add(i, r)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

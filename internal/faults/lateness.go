@@ -178,9 +178,6 @@ type Lateness struct{ calls []time.Duration }
 
 func (l *Lateness) add(d time.Duration) { l.calls = append(l.calls, max(0, d)) }
 
-// Join adds the calls of another one.
-func (l *Lateness) Join(other Lateness) { l.calls = append(l.calls, other.calls...) }
-
 // Quantile returns the lateness that so many of all calls kept.
 func (l *Lateness) Quantile(part float64) time.Duration {
 	if len(l.calls) == 0 {

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -12,50 +11,33 @@ import (
 
 // OfNetwork are faults of what lies between the callers and a server.
 var OfNetwork = []Fault{
-	{Name: "replies are late", Break: func(ctx context.Context, r *Round) error {
-		r.Proxy.Delay(broken)
-		wait(ctx, broken)
-		r.Proxy.Delay(0)
-		return nil
+	{Name: "replies are late", Break: func(r *Round) { r.late(broken) }},
+	{Name: "connections are cut", Break: cut},
+	{Name: "connections are cut within a reply", Break: func(r *Round) {
+		r.often(10, func() error { r.Proxy.TearReply(2); return nil })
 	}},
-	{Name: "connections are cut", Break: func(ctx context.Context, r *Round) error {
-		return often(ctx, 10, func() error { r.Proxy.Cut(); return nil })
+	{Name: "replies are swallowed", Break: func(r *Round) {
+		r.often(10, func() error { r.Proxy.SwallowReply(2); return nil })
 	}},
-	{Name: "connections are cut within a reply", Break: func(ctx context.Context, r *Round) error {
-		return often(ctx, 10, func() error { r.Proxy.TearReply(2); return nil })
-	}},
-	{Name: "replies are swallowed", Break: func(ctx context.Context, r *Round) error {
-		return often(ctx, 10, func() error { r.Proxy.SwallowReply(2); return nil })
-	}},
-	{Name: "packets vanish", Break: func(ctx context.Context, r *Round) error {
+	{Name: "packets vanish", Break: func(r *Round) {
 		appear := r.Proxy.Vanish()
-		wait(ctx, 2*broken)
+		r.wait(2 * broken)
 		appear()
-		return nil
 	}},
-	{Name: "nothing listens", Break: func(ctx context.Context, r *Round) error {
+	{Name: "nothing listens", Break: func(r *Round) {
 		r.Proxy.Down()
 		r.Proxy.Cut()
-		wait(ctx, broken)
+		r.wait(broken)
 		r.Proxy.Up()
-		return nil
 	}},
 	{Name: "all connections of a pool are taken", Setup: Setup{Pool: 2}, Break: fillPools},
-	{Name: "a pool of one connection, which is cut", Setup: Setup{Pool: 1},
-		Break: func(ctx context.Context, r *Round) error {
-			return often(ctx, 10, func() error { r.Proxy.Cut(); return nil })
-		}},
+	{Name: "a pool of one connection, which is cut", Setup: Setup{Pool: 1}, Break: cut},
 	{Name: "a pool of one connection, and late replies", Setup: Setup{Pool: 1},
-		Break: func(ctx context.Context, r *Round) error {
-			r.Proxy.Delay(broken / 2)
-			wait(ctx, broken)
-			r.Proxy.Delay(0)
-			return nil
-		}},
+		Break: func(r *Round) { r.late(broken / 2) }},
 	{Name: "clocks of Clients are an hour apart",
 		Setup:     Setup{Clocks: []time.Duration{0, time.Hour, -time.Hour}},
 		Unlimited: "clocks that differ make a limit wrong by as much",
-		Break:     func(ctx context.Context, _ *Round) error { wait(ctx, broken); return nil }},
+		Break:     func(r *Round) { r.wait(broken) }},
 }
 
 // OfLeases are faults around Clients that take leases. Java has none, and would use up what they need.
@@ -73,27 +55,28 @@ func leased(names ...string) (faults []Fault) {
 	return faults
 }
 
+// late makes each reply late by d.
+func (r *Round) late(d time.Duration) {
+	r.Proxy.Delay(d)
+	r.wait(broken)
+	r.Proxy.Delay(0)
+}
+
+func cut(r *Round) { r.often(10, func() error { r.Proxy.Cut(); return nil }) }
+
 // fillPools takes all connections of the go-redis clients, as a program does that
 // uses them for something slow.
-func fillPools(ctx context.Context, r *Round) error {
+func fillPools(r *Round) {
 	var all sync.WaitGroup
-	errs := make(chan error, goClients*r.setup.Pool)
 	for _, rdb := range r.golang.rdbs {
 		for range r.setup.Pool {
 			all.Go(func() {
-				err := rdb.BLPop(ctx, time.Second, "{"+r.Name+"}:none").Err()
-				if errors.Is(err, redis.Nil) || errors.Is(err, redis.ErrPoolTimeout) {
-					err = nil
+				err := rdb.BLPop(r.ctx, time.Second, "{"+r.Name+"}:none").Err()
+				if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, redis.ErrPoolTimeout) {
+					r.t.Errorf("a command that blocks: %v", err)
 				}
-				errs <- err
 			})
 		}
 	}
 	all.Wait()
-	close(errs)
-	var err error
-	for e := range errs {
-		err = errors.Join(err, e)
-	}
-	return err
 }

@@ -30,8 +30,6 @@ type Report struct {
 	JavaBack    time.Duration
 }
 
-func newReport(f Fault) *Report { return &Report{Fault: f.Name, Limit: f.Setup.limit()} }
-
 func (r *Report) wrong(format string, args ...any) {
 	r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
 }
@@ -66,4 +64,25 @@ func counts(of map[string]int) string {
 		all = append(all, fmt.Sprintf("%s %d", kind, of[kind]))
 	}
 	return strings.Join(all, ", ")
+}
+
+// Figures returns the sums of many reports in one line, and the lateness that 99.9 % of all callers kept.
+func Figures(reports []*Report) (line string, late time.Duration) {
+	var sum Report
+	faults := map[string]int{}
+	for _, r := range reports {
+		faults[strings.TrimPrefix(r.Fault, "cluster: ")]++
+		sum.Calls += r.Calls
+		sum.Granted += r.Granted + r.JavaGranted
+		sum.Lost += max(0, r.Lost)
+		sum.Late.calls = append(sum.Late.calls, r.Late.calls...)
+		if r.Worst.Permits() >= sum.Worst.Permits() {
+			sum.Worst, sum.Limit = r.Worst, r.Limit
+		}
+	}
+	late = sum.Late.Quantile(0.999)
+	return fmt.Sprintf("%d faults (%s); %d acquires of Go, %d permits granted; "+
+		"worst window %d of %d permits; %d permits lost; callers late by %v at most, p99.9 %v",
+		len(reports), counts(faults), sum.Calls, sum.Granted, sum.Worst.Permits(), sum.Limit.Rate, sum.Lost,
+		sum.Late.Quantile(1).Round(time.Millisecond/10), late.Round(time.Millisecond/10)), late
 }

@@ -1,13 +1,10 @@
 package faults
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"testing"
 	"time"
 
-	"github.com/onsi/gomega/gleak"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
@@ -37,69 +34,55 @@ type Round struct {
 	java   *javaSide
 }
 
-// Play plays a fault. Its error is of the testbed; what the callers saw is in the
-// report.
-func (s *Testbed) Play(ctx context.Context, f Fault) (*Report, error) {
-	before := gleak.Goroutines()
-	r := &Round{Testbed: s, Fault: f, Name: redistest.Name(s.t), Log: &grants.Log{}, look: s.look(),
-		report: newReport(f)}
-	if err := r.setRate(ctx); err != nil {
-		return r.report, errors.Join(err, r.look.Close())
-	}
+// Play plays a fault. If the testbed fails, so does t; what the callers saw is in the report.
+func (s *Testbed) Play(t testing.TB, f Fault) *Report {
+	testbed := *s
+	testbed.t = t
+	r := &Round{Testbed: &testbed, Fault: f, Name: redistest.Name(t), Log: &grants.Log{}, look: s.look(),
+		report: &Report{Fault: f.Name, Limit: f.Setup.limit()}}
+	defer r.look.Close()
+	r.setRate()
 	machine := startControl()
-	err := r.work(ctx)
-	machine.end()
-	if err == nil {
-		r.judge(machine)
-		err = r.settle(ctx)
-	}
-	if r.golang != nil {
-		err = errors.Join(err, r.golang.close())
-	}
-	err = errors.Join(err, r.look.Close())
-	if err == nil {
-		r.leaks(ctx, before, patience)
-	}
-	return r.report, err
+	defer machine.end()
+	r.work()
+	r.judge(machine)
+	r.settle()
+	r.must(r.golang.close())
+	return r.report
 }
 
-func (r *Round) setRate(ctx context.Context) error {
+func (r *Round) setRate() {
 	c := rratelimiter.New(r.look)
+	defer c.Close()
 	limit := r.setup.limit()
-	err := c.RateLimiter(r.Name).SetRate(ctx, rratelimiter.Overall, limit.Rate, limit.Interval)
-	return errors.Join(err, c.Close())
+	r.must(c.RateLimiter(r.Name).SetRate(r.ctx, rratelimiter.Overall, limit.Rate, limit.Interval))
 }
 
 // work has both sides work while the fault is there, and until all is well again.
-func (r *Round) work(ctx context.Context) (err error) {
-	r.golang = r.startCallers(ctx, r.Name, r.Log)
-	if r.java, err = r.startJava(ctx, r.Name, r.Log); err != nil {
-		r.golang.end()
-		return err
-	}
-	defer func() {
+func (r *Round) work() {
+	r.golang = r.startCallers()
+	defer r.golang.end()
+	r.java = r.startJava()
+	defer func() { // also if the testbed fails, and beside the callers of Go
 		stopped := make(chan error)
-		go func() { stopped <- r.java.end(ctx) }()
+		go func() { stopped <- r.java.end(r.ctx) }()
 		r.golang.end()
-		err = errors.Join(err, <-stopped)
+		r.must(<-stopped)
 	}()
-	if err := r.served(ctx, time.Now(), patience); err != nil {
-		return fmt.Errorf("before %s: %w", r.Fault, err)
+	if err := r.served(time.Now()); err != nil {
+		r.t.Fatalf("before %s: %v", r.Fault.Name, err)
 	}
-	wait(ctx, warmth)
+	r.wait(warmth)
 	broke := time.Now()
-	if err := r.Fault.Break(ctx, r); err != nil {
-		return fmt.Errorf("%s: %w", r.Fault, err)
-	}
+	r.Fault.Break(r)
 	healed := time.Now()
 	if r.Fault.Unlimited != "" {
 		r.unlimited(broke, healed)
 	}
-	if err := r.served(ctx, healed, patience); err != nil {
+	if err := r.served(healed); err != nil {
 		r.report.wrong("not well after %v: %v", patience, err)
 	}
-	wait(ctx, warmth)
-	return nil
+	r.wait(warmth)
 }
 
 // unlimited notes that the limit did not hold between two moments, and not for an
@@ -115,11 +98,11 @@ func (r *Round) unlimited(from, to time.Time) {
 
 // served waits until both sides were granted permits that were asked for after a
 // moment, and notes how long that took.
-func (r *Round) served(ctx context.Context, since time.Time, patience time.Duration) error {
+func (r *Round) served(since time.Time) error {
 	const look = 20 * time.Millisecond
 	r.report.Back, r.report.JavaBack = 0, 0
 	for {
-		golang, java := r.golang.servedSince(since), r.java.servedSince(ctx, since)
+		golang, java := r.golang.servedSince(since), r.java.servedSince(r.ctx, since)
 		took := time.Since(since)
 		if golang == nil && r.report.Back == 0 {
 			r.report.Back = took
@@ -127,13 +110,13 @@ func (r *Round) served(ctx context.Context, since time.Time, patience time.Durat
 		if java == nil && r.report.JavaBack == 0 {
 			r.report.JavaBack = took
 		}
-		if golang == nil && java == nil || ctx.Err() != nil {
-			return ctx.Err()
+		if golang == nil && java == nil || r.ctx.Err() != nil {
+			return r.ctx.Err()
 		}
 		if took > patience {
 			return errors.Join(golang, java)
 		}
-		wait(ctx, look)
+		r.wait(look)
 	}
 }
 
@@ -171,9 +154,9 @@ func (r *Round) judge(machine *control) {
 
 // settle waits for an interval after the last call and expects all permits to be back,
 // and the keys to say so. A record of a clock that was wrong stays for a tenth longer.
-func (r *Round) settle(ctx context.Context) error {
+func (r *Round) settle() {
 	const later = 20 * time.Millisecond
-	span := r.setup.limit().Interval
+	rate, span := r.setup.limit().Rate, r.setup.limit().Interval
 	if r.setup.Leased {
 		span += span / 20 // a lease that was not settled
 	}
@@ -187,60 +170,28 @@ func (r *Round) settle(ctx context.Context) error {
 	if r.Fault.Unlimited != "" {
 		// An acquire that needs the permits of records of the future puts them right; reading
 		// writes nothing.
-		if _, err := l.TryAcquire(ctx, r.setup.limit().Rate, 0); err != nil {
-			return err
+		redistest.Must(l.TryAcquire(r.ctx, rate, 0))(r.t)
+	}
+	r.wait(span + later)
+	left := redistest.Must(l.AvailablePermits(r.ctx))(r.t)
+	if r.report.Lost = rate - left; r.report.Lost != 0 {
+		for time.Since(ended) < patience && left != rate {
+			r.wait(10 * time.Millisecond)
+			left = redistest.Must(l.AvailablePermits(r.ctx))(r.t)
 		}
+		r.report.wrong("%d permits were lost for %v", r.report.Lost, time.Since(ended))
 	}
-	wait(ctx, span+later)
-	left, err := l.AvailablePermits(ctx)
-	if err != nil {
-		return err
+	if ok, err := l.TryAcquire(r.ctx, 1, 0); !ok || err != nil {
+		r.t.Fatalf("nothing is granted in the end: %v", err)
 	}
-	if r.report.Lost = r.setup.limit().Rate - left; r.report.Lost != 0 {
-		err = until(ctx, func() error {
-			if left, err = l.AvailablePermits(ctx); err == nil && left != r.setup.limit().Rate {
-				err = errors.New("some are not back yet")
-			}
-			return err
-		})
-		r.report.wrong("%d permits were lost for %v (%v)", r.report.Lost, time.Since(ended), err)
-	}
-	if ok, err := l.TryAcquire(ctx, 1, 0); !ok || err != nil {
-		return fmt.Errorf("nothing is granted in the end: %w", err)
-	}
-	return r.invariant(ctx)
+	r.invariant()
 }
 
 // invariant expects what is left and what is outstanding to add up to the rate.
-func (r *Round) invariant(ctx context.Context) error {
-	l, err := inspect.Read(ctx, r.look, r.Name, inspect.Most)
-	if err != nil {
-		return err
-	}
+func (r *Round) invariant() {
+	l := redistest.Must(inspect.Read(r.ctx, r.look, r.Name, inspect.Most))(r.t)
 	if p := l.Shared(); !p.Checked || !p.HasValue || p.Drift != 0 {
 		r.report.wrong("in the end %s are left and %d outstanding of %d", p.Value, p.Outstanding+p.Over,
 			r.setup.limit().Rate)
-	}
-	return nil
-}
-
-// leaks expects the goroutines of the callers to end. Those of go-redis that dial a
-// dead server take some seconds. The proxies and servers of the testbed go on.
-func (r *Round) leaks(ctx context.Context, before []gleak.Goroutine, patience time.Duration) {
-	leaked := gleak.HaveLeaked(before)
-	err := poll(ctx, patience, func() error {
-		var left []gleak.Goroutine
-		for _, g := range gleak.Goroutines() {
-			if !strings.Contains(g.Backtrace, "internal/redistest") {
-				left = append(left, g)
-			}
-		}
-		if more, err := leaked.Match(left); !more || err != nil {
-			return err
-		}
-		return errors.New(leaked.NegatedFailureMessage(left))
-	})
-	if err != nil {
-		r.report.wrong("goroutines are left: %v", err)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onsi/gomega/gleak"
-
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -16,8 +14,9 @@ import (
 
 // newRound returns a round of callers that have done nothing yet.
 func newRound(t *testing.T, f Fault) *Round {
-	return &Round{Testbed: &Testbed{t: t}, Fault: f, Name: redistest.Name(t), Log: &grants.Log{},
-		report: newReport(f), golang: &callers{errors: map[string]int{}, texts: map[string]string{}}}
+	return &Round{Testbed: &Testbed{t: t, ctx: t.Context()}, Fault: f,
+		Name: redistest.Name(t), Log: &grants.Log{},
+		report: &Report{}, golang: &callers{errors: map[string]int{}, texts: map[string]string{}}}
 }
 
 // wants expects what is wrong to be just that.
@@ -93,36 +92,15 @@ func TestPermitsThatAreLostAreFound(t *testing.T) {
 			r := newRound(t, Fault{})
 			r.look = s.Admin()
 			l := rratelimiter.New(r.look).RateLimiter(r.Name)
-			noError := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			noError(l.SetRate(t.Context(), rratelimiter.Overall, limit.Rate, c.interval))
-			_, err := l.TryAcquire(t.Context(), 3, 0)
-			noError(err)
+			r.must(l.SetRate(t.Context(), rratelimiter.Overall, limit.Rate, c.interval))
+			redistest.Must(l.TryAcquire(t.Context(), 3, 0))(t)
 			if c.value != "" {
-				noError(r.look.Set(t.Context(), "{"+r.Name+"}:value", c.value, 0).Err())
-				noError(r.invariant(t.Context()))
+				r.must(r.look.Set(t.Context(), "{"+r.Name+"}:value", c.value, 0).Err())
+				r.invariant()
 			} else {
-				noError(r.settle(t.Context()))
+				r.settle()
 			}
 			r.wants(t, c.wrong...)
 		})
 	}
-}
-
-// A goroutine that is left is found.
-func TestAGoroutineThatIsLeftIsFound(t *testing.T) {
-	r := newRound(t, Fault{})
-	before := gleak.Goroutines()
-	stop := make(chan struct{})
-	go func() { <-stop }()
-	r.leaks(t.Context(), before, 50*time.Millisecond)
-	close(stop)
-	r.wants(t, "goroutines are left")
-	r.report.Wrong = nil
-	r.leaks(t.Context(), before, patience)
-	r.wants(t)
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,7 +65,8 @@ type Testbed struct {
 	Sentinel *redistest.Sentinel
 	Cluster  *redistest.Cluster
 
-	t        redistest.TB
+	t        testing.TB // of which the testbed is, or the round under way
+	ctx      context.Context
 	setup    Setup
 	setClock func(time.Duration) // of the Server
 	peer     *javapeer.Peer
@@ -72,24 +74,22 @@ type Testbed struct {
 }
 
 // NewTestbed starts the servers and connects two instances of the peer.
-func NewTestbed(ctx context.Context, t redistest.TB, peer *javapeer.Peer, setup Setup) (*Testbed, error) {
-	s := &Testbed{t: t, setup: setup, peer: peer}
+func NewTestbed(t testing.TB, peer *javapeer.Peer, setup Setup) *Testbed {
+	s := &Testbed{t: t, ctx: t.Context(), setup: setup, peer: peer}
 	address, connect := s.start()
 	if setup.Alone {
-		return s, nil
+		return s
 	}
 	// Their defaults would make each round last for half a minute.
 	connect = append(connect, javapeer.Timeout(500*time.Millisecond), javapeer.RetryAttempts(2),
 		javapeer.PingInterval(500*time.Millisecond), javapeer.ScanInterval(500*time.Millisecond))
 	for range 2 {
 		name := redistest.Name(t)
-		if _, err := peer.Connect(ctx, name, address, connect...); err != nil {
-			return nil, err
-		}
-		t.Cleanup(func() { _ = peer.Disconnect(context.WithoutCancel(ctx), name) })
+		redistest.Must(peer.Connect(s.ctx, name, address, connect...))(t)
+		t.Cleanup(func() { _ = peer.Disconnect(context.WithoutCancel(s.ctx), name) })
 		s.javas = append(s.javas, name)
 	}
-	return s, nil
+	return s
 }
 
 // start starts the servers, and returns how Java finds them.
@@ -114,6 +114,17 @@ func (s *Testbed) start() (address string, connect []javapeer.ConnectOption) {
 		address = s.Proxy.Addr
 	}
 	return address, connect
+}
+
+// master returns the server that has the limiter.
+func (r *Round) master() *redistest.Server {
+	switch r.setup.Kind {
+	case Sentinels:
+		return r.Sentinel.Master
+	case Clustered:
+		return r.owner()
+	}
+	return r.Server
 }
 
 // hasten makes sentinels look at their servers more often. Otherwise they would take
@@ -154,18 +165,10 @@ func (s *Testbed) client() redis.UniversalClient {
 // wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) { _ = pause.For(ctx, d) }
 
-// until calls ready every few ms until it returns nil, and returns its last error if
-// that takes longer than patience.
-func until(ctx context.Context, ready func() error) error { return poll(ctx, patience, ready) }
+func (s *Testbed) wait(d time.Duration) { wait(s.ctx, d) }
 
-func poll(ctx context.Context, patience time.Duration, ready func() error) error {
-	for end := time.Now().Add(patience); ; wait(ctx, 10*time.Millisecond) {
-		err := ready()
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
+// must expects no error of the testbed.
+func (s *Testbed) must(err error) {
+	s.t.Helper()
+	redistest.NoError(s.t, err)
 }
