@@ -15,10 +15,12 @@ FOR ?= 30m
 
 # Each module is tested with the versions of its own go.mod, as users get it; go.work would raise them to the highest.
 export GOWORK := off
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 # The modules beside the library's own.
-MODULES := bench cmd/ratelimit cmd/rrl httplimit/examples grpclimit otellimit
-# All modules. That of make release has many dependencies, and stays out of go.work.
-ALL_MODULES := . $(MODULES) tools/release
+MODULES := cmd/ratelimit cmd/rrl bench httplimit/examples grpclimit otellimit
+# All modules, those that take longest first. That of make release has many dependencies, and stays out of go.work.
+ALL_MODULES := . tools/release $(MODULES)
 
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.
@@ -28,24 +30,25 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # go test alone prints packages in their order, so that the first one, which takes minutes, keeps back all others. gotestsum
 # prints a line when a package ends, and the output of a test when it fails.
 GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fails --format-icons text -- \
-	-shuffle=on -count=1 -vet=off -p $(P) -timeout $(TIMEOUT)
+	-shuffle=on -count=1 -vet=off -timeout $(TIMEOUT)
 
 # The race detector, which costs as much again as all else; Go has it where it finds a C compiler.
 RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race -exec $(CURDIR)/tools/again.sh)
 
-.PHONY: help test lint release demo scripts pictures bench luacover cost shares fuzz soak soak-faults clean
+.PHONY: $(ALL_MODULES:%=test-in/%) help test lint release demo scripts pictures bench luacover cost shares fuzz soak soak-faults clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
-# The tests of all modules, with some flags. A module that fails does not keep back the others.
-TESTS = failed=; for module in $(ALL_MODULES); do \
-	echo "== $$module"; (cd $$module && $(GOTEST) $(1) ./...) || failed="$$failed $$module"; done; \
-	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-
 test: ## every promise once, in six to ten minutes; with ALL=1 all tests and rounds, with the race detector: docs/testing.md
 	@tools/bring.sh
-	@$(call TESTS,$(if $(ALL),$(RACE),-short))
+	@$(MAKE) --no-print-directory -k -j2 $(ALL_MODULES:%=test-in/%)
+
+# The tests of one module. The library's own, of which many wait, are tested beside the others, one package of those at a time.
+# The rehearsal of a release compiles much, and takes what the processors have left.
+$(ALL_MODULES:%=test-in/%): test-in/%:
+	@cd $* && $(if $(filter tools/release,$*),nice )env $(GOTEST) -p $(if $(filter .,$*),$(P),1) \
+		$(if $(ALL),$(RACE),-short) ./... 2>&1 | sed -u 's|^|$*: |'
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files, API, English
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }
@@ -109,8 +112,7 @@ soak: ## Go beside Java by random sequences, for SOAK, until one finds something
 
 soak-faults: ## random faults of a cluster under Go and Java, for FOR, 30 minutes unless told; ends with a line of figures
 	@tools/bring.sh
-	FAULTS_SOAK=$(FOR) go test ./compat_test -run TestCompat -count=1 -v -timeout 0 \
-		-ginkgo.v -ginkgo.timeout 10000h -ginkgo.focus 'Faults of a cluster at random'
+	FAULTS_SOAK=$(FOR) go test ./internal/faults -run 'TestFaults/of_a_cluster_at_random' -count=1 -v -timeout 0
 
 clean: ## removes what the others leave, also outside the checkout; docs/testing.md says what
 	@tools/clean.sh
