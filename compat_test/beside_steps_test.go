@@ -174,6 +174,7 @@ var looks = map[string]func(p *play, words []string){
 			Expect(formatOf(m)).To(Equal(p.sides[words[0]].writes()))
 		}
 	},
+	"finds": func(p *play, words []string) { finds(p.ctx, p.name, strings.Join(words, " ")) },
 	"keys": func(p *play, _ []string) {
 		Expect(look.Keys(p.ctx, "*"+p.name+"*").Val()).To(HaveLen(int(p.number(0))))
 	},

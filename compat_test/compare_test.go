@@ -25,24 +25,8 @@ var _ = Describe("Comparison by machine", Ordered, ContinueOnFailure, func() {
 		findNothing(ctx, r, firstSeed(), redistest.Rounds(GinkgoT(), together))
 	})
 
-	It("finds nothing after a request above a rate that Java has lowered, then one below it",
-		func(ctx SpecContext) {
-			d, err := r.Play(ctx, []compare.Step{
-				{Op: compare.TrySetRate, Limit: config(perClient, 10, 5*minute)},
-				{Op: compare.TryAcquire, Permits: 6},
-				{Op: compare.UpdateRate, Limit: config(perClient, 5, 5*minute), Java: true},
-				{Op: compare.TryAcquire, Permits: 6},
-				{Op: compare.AvailablePermits},
-				{Op: compare.TryAcquire, Permits: 4},
-			})
-			done(err)
-			if d != nil {
-				Fail(d.String())
-			}
-		})
-
 	DescribeTable("finds what is wrong on purpose:",
-		func(ctx SpecContext, says string, spoil func(s *compare.Sides)) {
+		func(ctx SpecContext, says string, spoil func(l limiter, java bool) limiter) {
 			r.Spoil = spoil
 			f, err := r.Search(ctx, firstSeed(), 1000)
 			done(err)
@@ -50,11 +34,17 @@ var _ = Describe("Comparison by machine", Ordered, ContinueOnFailure, func() {
 			Expect(f.Says).To(ContainSubstring(says), f.String())
 		},
 		Entry("a Go that finds one permit where none is", "Go does not do what the model says",
-			func(s *compare.Sides) {
-				s.Go = s.Go.Wrap(func(l limiter, _ string) limiter { return onePermit{l} })
+			func(l limiter, java bool) limiter {
+				if java {
+					return l
+				}
+				return onePermit{l}
 			}),
-		Entry("a Java that grants what is not there", "permits in a window", func(s *compare.Sides) {
-			s.Java = s.Java.Wrap(func(l limiter, _ string) limiter { return generous{l} })
+		Entry("a Java that grants what is not there", "permits in a window", func(l limiter, java bool) limiter {
+			if java {
+				return generous{l}
+			}
+			return l
 		}),
 	)
 

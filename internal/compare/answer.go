@@ -10,13 +10,6 @@ import (
 // or the kind of error.
 type answer struct{ result, err string }
 
-func (a answer) String() string {
-	if a.err != "" {
-		return "error: " + a.err
-	}
-	return a.result
-}
-
 // answered returns the answer for the results of a method.
 func answered(result any, err error) answer {
 	if err == nil {

@@ -24,7 +24,7 @@ var sideNames = [...]string{byJava: "Java", byGo: "Go"}
 // Client of Go whose clock it sets.
 type worker struct {
 	*Runner
-	Sides
+	sides  [2]side
 	client *rratelimiter.Client
 	clock  *atomic.Int64 // Unix ms
 }
@@ -33,12 +33,8 @@ func (r *Runner) worker(n int) *worker {
 	clock := &atomic.Int64{}
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }
 	c := rratelimiter.New(r.rdb, rratelimiter.WithClock(now))
-	w := &worker{r, Sides{Java: r.javas[n%len(r.javas)]}, c, clock}
-	w.Go = Side{c.ID(), func(name string) Limiter { return Go(c.RateLimiter(name)) }}
-	if r.Spoil != nil {
-		r.Spoil(&w.Sides)
-	}
-	return w
+	golang := side{c.ID(), func(name string) Limiter { return Go(c.RateLimiter(name)) }}
+	return &worker{r, [2]side{byJava: r.javas[n%len(r.javas)], byGo: golang}, c, clock}
 }
 
 func (w *worker) close() { _ = w.client.Close() } // nothing that failed here matters
@@ -58,9 +54,11 @@ type game struct {
 // them were left to Go (see javaMay).
 func (w *worker) play(ctx context.Context, steps []Step) (*Divergence, error) {
 	m := &game{worker: w, name: redistest.Name(w.t), ledger: ledger{}}
-	for i, side := range []Side{byJava: w.Java, byGo: w.Go} {
-		m.keys[i] = keysOf(m.name, side.ID)
-		m.limiters[i] = side.Limiter(m.name)
+	for i, side := range w.sides {
+		m.keys[i], m.limiters[i] = keysOf(m.name, side.id), side.limiter(m.name)
+		if w.Spoil != nil {
+			m.limiters[i] = w.Spoil(m.limiters[i], i == byJava)
+		}
 	}
 	defer m.rdb.Unlink(context.WithoutCancel(ctx), slices.Concat(m.keys[:]...)...)
 	for i := range steps {

@@ -22,28 +22,20 @@ const (
 	javaTimeout = time.Minute
 )
 
-// A Side is one of the two languages: a client, and its limiters by name.
-type Side struct {
-	ID      string // scope of PER_CLIENT
-	Limiter func(name string) Limiter
+// A side is one of the two languages: a client, and its limiters by name.
+type side struct {
+	id      string // scope of PER_CLIENT
+	limiter func(name string) Limiter
 }
-
-// Wrap returns the side with its limiters wrapped.
-func (s Side) Wrap(wrap func(l Limiter, name string) Limiter) Side {
-	return Side{s.ID, func(name string) Limiter { return wrap(s.Limiter(name), name) }}
-}
-
-// Sides do the steps of a sequence.
-type Sides struct{ Java, Go Side }
 
 // A Runner plays sequences on a redis-server with real Redisson instances. It
 // reads their requests on the way to the server.
 type Runner struct {
-	Spoil func(s *Sides) // makes a side wrong on purpose, to see it found
+	Spoil func(l Limiter, java bool) Limiter // makes a side wrong on purpose, to see it found
 
 	t        redistest.TB
 	rdb      *redis.Client
-	javas    []Side
+	javas    []side
 	requests *requestLog
 }
 
@@ -67,7 +59,7 @@ func Start(ctx context.Context, t redistest.TB, peer *javapeer.Peer) *Runner {
 		}
 		t.Cleanup(func() { _ = peer.Disconnect(context.Background(), client) })
 		limiter := func(name string) Limiter { return peer.Limiter(client, name) }
-		r.javas = append(r.javas, Side{id, limiter})
+		r.javas = append(r.javas, side{id, limiter})
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -35,49 +36,31 @@ func (f *Finding) String() string {
 	return fmt.Sprintf("COMPARE_SEED=%d shows it again:\n%v%v", f.Seed, list(f.Steps), f.Divergence)
 }
 
-// Play plays one sequence and returns its divergence, or nil.
-func (r *Runner) Play(ctx context.Context, steps []Step) (*Divergence, error) {
-	w := r.worker(0)
-	defer w.close()
-	return w.play(ctx, steps)
-}
-
 // Search plays many sequences, from the seed on, and returns the first that
 // fails, or nil.
-func (r *Runner) Search(ctx context.Context, seed uint64, many int) (*Finding, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (r *Runner) Search(ctx context.Context, seed uint64, many int) (found *Finding, err error) {
+	search, end := context.WithCancel(ctx)
+	defer end()
 	var all sync.WaitGroup
 	var next atomic.Uint64 // index of the next sequence
-	found, failed := make(chan *Finding, workers), make(chan error, workers)
+	var first sync.Once
 	for n := range min(workers, many) {
 		all.Go(func() {
 			w := r.worker(n)
 			defer w.close()
-			for i := next.Add(1) - 1; i < uint64(many) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				f := &Finding{Seed: seed + i, Steps: sequence(seed + i)}
-				d, err := w.play(ctx, f.Steps)
-				if d == nil && err == nil {
-					continue
+			for i := next.Add(1) - 1; i < uint64(many) && search.Err() == nil; i = next.Add(1) - 1 {
+				steps := sequence(seed + i)
+				switch d, failed := w.play(search, steps); {
+				case failed != nil:
+					first.Do(func() { err = failed })
+					end()
+				case d != nil:
+					first.Do(func() { found = &Finding{Seed: seed + i, Steps: steps, Divergence: d} })
+					end()
 				}
-				if f.Divergence = d; ctx.Err() == nil { // else another one was first
-					if err != nil {
-						failed <- err
-					} else {
-						found <- f
-					}
-				}
-				cancel()
 			}
 		})
 	}
 	all.Wait()
-	select {
-	case f := <-found:
-		return f, nil
-	case err := <-failed:
-		return nil, err
-	default:
-		return nil, ctx.Err()
-	}
+	return found, errors.Join(err, ctx.Err())
 }

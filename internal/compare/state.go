@@ -2,14 +2,10 @@ package compare
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redisson-go/rratelimiter"
 )
 
 // A state is what Redis holds of one limiter as one client sees it, decoded.
@@ -33,8 +29,6 @@ type record struct {
 	at, permits int64
 	byGo        bool
 }
-
-func (r record) String() string { return fmt.Sprintf("{%d %d}", r.at, r.permits) }
 
 // same reports whether two records say the same to Java.
 func (r record) same(s record) bool { return r.at == s.at && r.permits == s.permits }
@@ -66,25 +60,6 @@ func (st state) tidy() state {
 
 // inForce returns the pair of the limiter's type.
 func (st *state) inForce() *pair { return &st.pairs[st.settings().typ] }
-
-// String returns what the state holds, and which keys end.
-func (st state) String() string {
-	ends := func(t int64) string {
-		if t == 0 {
-			return ""
-		}
-		return " (ends)"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v%s", st.hash, ends(st.ends))
-	for i, p := range st.pairs {
-		if !p.empty() {
-			fmt.Fprintf(&b, "; %s value %q%s, records %v%s", rratelimiter.RateType(i),
-				p.value, ends(p.valueEnds), p.records, ends(p.recordsEnds))
-		}
-	}
-	return b.String()
-}
 
 func (p pair) empty() bool { return p.value == "" && len(p.records) == 0 }
 

@@ -101,7 +101,6 @@ type Divergence struct {
 // wanted and found after it.
 func (d *Divergence) String() string {
 	o := d.observed
-	return fmt.Sprintf("step %d: %s\n  before: %v\n  now:    %d\n"+
-		"  want:   %v\n          %v\n  got:    %v\n          %v",
-		d.At+1, d.Says, o.before, o.now, d.want.answer, d.want.state, o.got.answer, o.got.state)
+	return fmt.Sprintf("step %d: %s\n  before: %+v\n  now:    %d\n  want:   %+v\n  got:    %+v",
+		d.At+1, d.Says, o.before, o.now, d.want, o.got)
 }

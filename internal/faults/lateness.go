@@ -19,10 +19,9 @@ type control struct {
 	stop chan struct{}
 	all  sync.WaitGroup
 
-	mu      sync.Mutex
-	late    []span   // guarded by mu, and so are queued
-	queued  []queued // by time
-	threads string   // what matches the files of the kernel
+	mu     sync.Mutex
+	late   []span   // guarded by mu, and so are queued
+	queued []queued // by time
 }
 
 // queued is how long all threads together have waited for a processor, as the kernel
@@ -38,7 +37,7 @@ type span struct{ due, fired time.Time }
 // startControl starts the timers, one for each processor that a caller may need.
 func startControl() *control {
 	const timers, tick, worth = 3, 5 * time.Millisecond, time.Millisecond
-	c := &control{stop: make(chan struct{}), threads: "/proc/self/task/*/schedstat"}
+	c := &control{stop: make(chan struct{})}
 	c.all.Go(c.sample)
 	for range timers {
 		c.all.Go(func() {
@@ -81,13 +80,13 @@ func (c *control) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := time.Now()
-	total := c.waited()
+	total := waited()
 	c.queued = append(c.queued, queued{before, time.Now(), total})
 }
 
 // waited returns how long all threads that there are have waited for a processor.
-func (c *control) waited() (total time.Duration) {
-	files, _ := filepath.Glob(c.threads)
+func waited() (total time.Duration) {
+	files, _ := filepath.Glob("/proc/self/task/*/schedstat")
 	for _, file := range files {
 		var ran, waited int64
 		text, _ := os.ReadFile(file) // the thread may have ended
