@@ -16,8 +16,6 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 
-	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -105,28 +103,11 @@ var _ = Describe("The server", func() {
 	})
 
 	It("may be a cluster", func(ctx SpecContext) {
-		cluster := redistest.StartCluster(GinkgoT())
-		id, err := peer.Connect(ctx, "clustered", cluster.Addrs[0], javapeer.Cluster(cluster.Addrs...))
-		done(err)
-		DeferCleanup(func(ctx SpecContext) { done(peer.Disconnect(ctx, "clustered")) })
-		c := rratelimiter.New(cluster.Client(GinkgoT()))
-		DeferCleanup(c.Close)
-		for i := range 6 {
-			name := redistest.Name(GinkgoT())
-			java, g := (&javaSide{client: "clustered", id: id}).limiter(name), compare.Go(c.RateLimiter(name))
-			first, second := java, limiter(g)
-			if i%2 == 1 {
-				first, second = second, first
-			}
-			yes(first.TrySetRate(ctx, config(overall, 5, minute)))
-			Expect(second.Config(ctx)).To(Equal(config(overall, 5, minute)))
-			yes(second.TryAcquire(ctx, 2, 0))
-			yes(first.TryAcquire(ctx, 3, 0))
-			no(second.TryAcquire(ctx, 1, 0))
-			done(g.Release(ctx, 2))
-			is(2)(java.AvailablePermits(ctx))
-			yes(second.Delete(ctx))
-			no(first.Exists(ctx))
+		cluster := redistest.StartCluster(GinkgoT(), redistest.WithArgs("--notify-keyspace-events", "KEA"))
+		t := topology{client: cluster.Client(GinkgoT()), java: "clustered"}
+		t.connect(ctx, javapeer.Cluster(cluster.Addrs...))
+		for range 3 {
+			t.shares(ctx, redistest.Name(GinkgoT()))
 		}
 	})
 })

@@ -138,7 +138,7 @@ func (b build) run(ctx context.Context, lock *os.File) error {
 func find(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNoJava, err)
+		return "", fmt.Errorf("javapeer: the Java peer needs a JDK and Maven: %w", err)
 	}
 	return path, nil
 }

@@ -4,9 +4,24 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
+
+// Error is an exception of the Java side. Find it with errors.As: the methods
+// wrap it with the name of the operation.
+type Error struct {
+	Type    string // the class, as in java.lang.IllegalArgumentException
+	Message string
+}
+
+func (e *Error) Error() string { return e.Type + ": " + e.Message }
+
+// errEnded: the peer has ended, by Close or for another reason. The error that wraps
+// it holds the end of what the peer printed.
+var errEnded = errors.New("javapeer: the peer has ended")
 
 // args are the arguments of a request, by the names in the peer's README.
 type args map[string]any
@@ -126,7 +141,7 @@ func (a answer) unpack() (json.RawMessage, error) {
 // serve delivers what the peer prints until the peer ends.
 func (p *Peer) serve(stdout io.Reader) {
 	err := p.readAll(bufio.NewReader(stdout))
-	if err != ErrEnded {
+	if err != errEnded {
 		_ = p.cmd.Process.Kill() // no answer of it would be read
 	}
 	_ = p.cmd.Wait() // ProcessState holds the same
@@ -135,16 +150,16 @@ func (p *Peer) serve(stdout io.Reader) {
 }
 
 // readAll reads lines of any length. At the end of the output it returns
-// ErrEnded. A line that it cannot decode ends it as well, with the reason.
+// errEnded. A line that it cannot decode ends it as well, with the reason.
 func (p *Peer) readAll(lines *bufio.Reader) error {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return ErrEnded // a line without an end is no answer
+			return errEnded // a line without an end is no answer
 		}
 		var a answer
 		if err := json.Unmarshal(line, &a); err != nil {
-			return fmt.Errorf("%w after saying %.200q: %w", ErrEnded, line, err)
+			return fmt.Errorf("%w after saying %.200q: %w", errEnded, line, err)
 		}
 		p.deliver(a)
 	}
@@ -164,4 +179,15 @@ func (p *Peer) lastWords() string {
 		return ""
 	}
 	return ", saying:\n" + string(p.stderr)
+}
+
+// tail keeps the end of what is written to it, for error messages. One goroutine
+// uses it at a time: that of exec until Wait has returned, then that of serve.
+type tail []byte
+
+func (t *tail) Write(b []byte) (int, error) {
+	const most = 4000 // enough for a stack trace of Java
+	all := append(*t, b...)
+	*t = slices.Delete(all, 0, max(0, len(all)-most))
+	return len(b), nil
 }

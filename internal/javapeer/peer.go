@@ -36,8 +36,6 @@ var SmallJVM = []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"
 // (4.7.0). It builds the peer first, see Build. ctx is only for the start: the peer runs
 // until Close, or until this process ends. options are options of the JVM, as in
 // "-Xmx64m".
-//
-// If java or mvn is missing, Start returns an ErrNoJava.
 func Start(ctx context.Context, version string, options ...string) (*Peer, error) {
 	java, err := find("java")
 	if err != nil {
