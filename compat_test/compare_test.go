@@ -40,12 +40,13 @@ var _ = Describe("Comparison by machine", Ordered, ContinueOnFailure, func() {
 				}
 				return onePermit{l}
 			}),
-		Entry("a Java that grants what is not there", "permits in a window", func(l limiter, java bool) limiter {
-			if java {
-				return generous{l}
-			}
-			return l
-		}),
+		Entry("a Java that grants what is not there", "permits in a window",
+			func(l limiter, java bool) limiter {
+				if java {
+					return generous{l}
+				}
+				return l
+			}),
 	)
 
 	if most := os.Getenv("COMPARE_SOAK"); most != "" {

@@ -74,6 +74,7 @@ var _ = Describe("What is wrong with a limiter", func() {
 		DeferCleanup(func(ctx SpecContext) { done(peer.Disconnect(ctx, client)) })
 		java := peer.Limiter(client, name)
 		yes(java.TrySetRate(ctx, config(overall, 10, minute)))
+		yes(java.TryAcquire(ctx, 1, 0)) // the server knows the script
 		proxy.SwallowReplyTo(1, func(args []string) bool {
 			return strings.HasPrefix(strings.ToLower(args[0]), "eval") && len(args) > 8
 		})

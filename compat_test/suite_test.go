@@ -54,7 +54,7 @@ var (
 		"lc": {format: wire.Lc0I}, "fi": {format: wire.FI}}
 )
 
-// buildOlder builds the older peers while the first specs run. If it fails, a spec that needs one tries again.
+// buildOlder builds the older peers while the first specs run. If it fails, the specs of one repeat it.
 func buildOlder() {
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
