@@ -17,7 +17,9 @@
 --            line: once one of them is refused, all requests behind it are refused
 -- Reply:     if no caller asks for numbers, the value was right, and no rate is replaced: 0 when all are
 --            granted; for a single request that is refused, without ARGV[14], the us until its permits are
---            there. In all other cases parts/numbers.lua, with two answers for each run
+--            there. In all other cases parts/numbers.lua, with two answers for each run; its first number has 4
+--            more if some permits are left to Java, and 8 times the permits that Java holds and one more if
+--            these were counted (parts/portion.lua)
 --
 -- The first half (parts/common_case.lua and first_call.lua) decides most calls and ends the script. The
 -- second half is the general case: read (reads and checks) - withdraw (takes back) - judge - take (session,
@@ -80,7 +82,7 @@ elseif not held and r.all <= l.value and not l.free and r.all <= (share and shar
 else
   -- include parts/judge.lua
   local call = { held = held, late = done.late, quota = share and share.quota, paced = share and share.paced,
-    stamp = r.stamp, asked = asked, sums = {} }
+    beside = share and share.beside, stamp = r.stamp, asked = asked, sums = {} }
   taken, answers, idle = judge(l, call, RUNS, r.all)
 end
 
@@ -97,6 +99,9 @@ end
 if not reply then
   -- include parts/numbers.lua
   reply = numbers(l, asked, again, answers, taken, r.stamp)
+  if share then
+    reply[1] = reply[1] + (share.beside and 4 or 0) + (share.java and 8 * (1 + share.java) or 0)
+  end
 end
 if not writes then
   return reply

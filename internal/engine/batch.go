@@ -167,7 +167,7 @@ func (b *batch) take() *request {
 	if acquires && !gives {
 		b.request = newAcquire(q.limiter, b.runs, q.unowned.withdrawal)
 		if b.patient && q.limiter.Type() == wire.Overall {
-			b.request.portion = q.portion.text(b.newlyWaiting+q.line.permits, now)
+			b.request.portion = q.portion.text(b.newlyWaiting+q.line.permits, q.engine.config.GoOnly, now)
 		}
 	} else {
 		b.request = newRelease(q.limiter, b.permits, q.unowned.withdrawal)
@@ -189,7 +189,7 @@ func (b *batch) addAll(ls *waiterList) {
 func (b *batch) addLine(now time.Time) {
 	q := b.queue
 	expired := q.line.expired
-	yields := q.line.yieldsToJava || expired > 0 && q.portion.shared(now)
+	yields := expired > 0 && q.portion.shared(now)
 	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
 		if q.lastReply.rate > 0 && b.permits > q.lastReply.rate || yields && expired == 0 || !b.add(w) {
 			return

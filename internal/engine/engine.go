@@ -72,10 +72,6 @@ type Engine struct {
 	refusals    refusals
 	leases      leases
 	groups      groups
-	// turns is the state of the queue that decided last. A new queue starts with
-	// it, so that a limiter used once a minute does not measure from scratch each
-	// time.
-	turns atomic.Pointer[turns]
 }
 
 // A session names the field of a limiter's hash that remembers the last request of an Engine

@@ -17,9 +17,6 @@ type line struct {
 	wake     chan struct{} // to that goroutine, capacity one: look again
 
 	schedule schedule
-	// yieldsToJava says that it is Java's turn (turns.go). Waiters stay in line,
-	// unless their timeout passes.
-	yieldsToJava bool
 }
 
 // stand puts a waiter at the end.
@@ -42,8 +39,7 @@ func (ln *line) blocksOthers(w *waiter) bool {
 
 // probes reports whether the next batch includes the line.
 func (ln *line) probes() bool {
-	return ln.schedule.probe == probeNext && !ln.empty() && !ln.first.ofGroup() &&
-		(!ln.yieldsToJava || ln.expired > 0)
+	return ln.schedule.probe == probeNext && !ln.empty() && !ln.first.ofGroup()
 }
 
 // notify wakes the goroutine that probes the line. It also wakes the Group's

@@ -1,18 +1,20 @@
 package engine
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A portion is how a queue shares its limit with other processes while callers stand in
-// line. Each request says how many permits callers wait for here, and how many were
-// granted here in the last interval. Redis adds up the processes
-// (scripts/parts/portion.lua). A process with more than its waiters account for leaves
-// returning permits untouched for a moment, and then takes those still there. Otherwise
-// the process nearest to Redis would always win.
+// A portion is how a queue shares its limit with others while callers stand in line: with
+// processes of Go, and with Java. Each request says how many permits callers wait for here,
+// how many were granted here in the last interval, and how many Java took lately. Redis
+// adds up the processes, and Java as one more (scripts/parts/portion.lua). A process with
+// more than its waiters account for leaves returning permits untouched for a moment, and
+// then takes those still there. Otherwise the process nearest to Redis would always win, and
+// Java, whose waiters wake up late, would get next to nothing.
 //
 // While the line is empty, and for a wire.PerClient limit, a request says
 // nothing.
@@ -24,17 +26,39 @@ type portion struct {
 	takingsSum    int64         // permits of all takings
 	peaks         [2]int64      // most permits waited for, in this interval and the last one
 	intervalBegan time.Time     // when the interval of peaks[0] began
-	left          int64         // permits left to other processes; 0 if none
-	leftSince     time.Time     // since when
+	left          []taking      // permits left to others, and since when, the first ones first
 	lastLeft      time.Time     // when permits were last left to other processes
 	paced         bool          // the last refusal was by burstEvery
+	beside        bool          // by the last refusal, some permits are left to Java
+	java          javaPart
 }
 
-// leftFor returns how long permits are left to other processes before this one
-// takes them. That is longer than a distant process needs to ask for them, and at
-// most a twentieth of an interval, the part that a dead process leaves unused.
-// acquire.lua uses the same time.
-func (p *portion) leftFor() time.Duration { return min(40*time.Millisecond, p.interval/20) }
+// A javaPart is what Java takes of a limit, as its records tell (scripts/parts/java.lua).
+type javaPart struct {
+	took    float64 // permits
+	counted time.Time
+}
+
+// note records that Java holds some permits. What it takes counts at once, and what it no
+// longer takes by and by: permits that have just come back are no reason to leave it none.
+func (j *javaPart) note(permits int64, now time.Time) {
+	const keeps, least = 0.75, 0.1
+	if j.took = max(float64(permits), keeps*j.took); j.took < least {
+		j.took = 0
+	}
+	j.counted = now
+}
+
+// leftFor returns how long permits are left to others before this process takes them.
+// That is longer than a distant process needs to ask for them, and at most a twentieth of
+// an interval, the part that a dead process leaves unused. A waiter of Redisson wakes up
+// to 100 ms late, a tick of its timer. acquire.lua uses the same times.
+func (p *portion) leftFor() time.Duration {
+	if p.beside {
+		return min(110*time.Millisecond, p.interval/2)
+	}
+	return min(40*time.Millisecond, p.interval/20)
+}
 
 // burstEvery is the part of an interval in which a process takes at most a burst: a half
 // or a quarter of its portion. Permits return as far apart as they were taken. Permits
@@ -60,11 +84,15 @@ const mostWaited = 1 << 50
 func (p *portion) noteBatch(outcome batchOutcome, reply acquireReply, sent time.Time) {
 	p.noteGranted(outcome.toWaiters, sent)
 	p.paced = false
+	if reply.java >= 0 {
+		p.java.note(reply.java, sent)
+	}
 	if first := outcome.refused; first.waiter != nil {
 		left := int64(0)
 		if first.again {
 			left = max(0, reply.left)
 		}
+		p.beside = reply.beside
 		p.noteRefusal(wire.Milliseconds(reply.interval), wire.Microseconds(first.wait), left, sent)
 	}
 }
@@ -85,14 +113,29 @@ func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.
 	if p.paced = left > 0 && due > p.leftFor(); p.paced {
 		left = 0 // this process takes them later
 	}
-	if p.left == 0 || left == 0 || now.Sub(p.leftSince) >= p.leftFor() {
-		p.left, p.leftSince = left, now
+	p.noteLeft(left, now)
+}
+
+// noteLeft records that some permits are left to others now. If there are fewer than
+// before, others have taken those that were left first.
+func (p *portion) noteLeft(permits int64, now time.Time) {
+	for _, l := range p.left {
+		permits -= l.permits
 	}
-	p.left = min(p.left, left)
+	for ; permits < 0; p.left = p.left[1:] {
+		taken := min(-permits, p.left[0].permits)
+		if permits += taken; taken < p.left[0].permits {
+			p.left[0].permits -= taken
+			break
+		}
+	}
+	if permits > 0 {
+		p.left = append(p.left, taking{now, permits})
+	}
 }
 
 // waits reports whether this process does not yet take available permits.
-func (p *portion) waits() bool { return p.paced || p.left > 0 }
+func (p *portion) waits() bool { return p.paced || len(p.left) > 0 }
 
 // nextLook returns when this process may take the next burst, or permits that were
 // left to other processes, or sooner the permits that come back here first.
@@ -102,7 +145,11 @@ func (p *portion) nextLook(now time.Time) time.Time {
 		p.recent(now, func(t taking) { at = t.at.Add(p.burstEvery()) })
 		return at
 	}
-	at := p.leftSince.Add(p.leftFor())
+	at := now.Add(p.leftFor())
+	next := slices.IndexFunc(p.left, func(l taking) bool { return now.Sub(l.at) < p.leftFor() })
+	if next >= 0 {
+		at = p.left[next].at.Add(p.leftFor())
+	}
 	if len(p.takings) > 0 {
 		if comesBack := p.takings[0].at.Add(p.interval + time.Millisecond); comesBack.Before(at) {
 			return comesBack
@@ -130,7 +177,7 @@ func (p *portion) noteGranted(permits int64, now time.Time) {
 	if len(p.takings) == mostTakings {
 		p.merge()
 	}
-	p.lastUsed, p.left = now, 0
+	p.lastUsed = now
 	p.takings = append(p.takings, taking{now, permits})
 	p.takingsSum += permits
 }
@@ -147,7 +194,7 @@ func (p *portion) merge() {
 
 // text returns the argument of a request about the portion, while callers wait for
 // waited permits; nil for none.
-func (p *portion) text(waited int64, now time.Time) any {
+func (p *portion) text(waited int64, goOnly bool, now time.Time) any {
 	if !p.countsUntil.After(now) {
 		return nil
 	}
@@ -169,12 +216,22 @@ func (p *portion) text(waited int64, now time.Time) any {
 	text = strconv.AppendInt(append(text, ' '), max(p.takingsSum, 0), 10)
 	text = append(text, ' ')
 	var left, recent int64
-	if now.Sub(p.leftSince) >= p.leftFor() {
-		left = p.left
+	for _, l := range p.left {
+		if now.Sub(l.at) >= p.leftFor() {
+			left += l.permits
+		}
 	}
 	p.recent(now, func(t taking) { recent += t.permits })
 	text = append(strconv.AppendInt(text, left, 10), ' ')
-	return strconv.AppendInt(text, recent, 10)
+	text = append(strconv.AppendInt(text, recent, 10), ' ')
+	if goOnly {
+		return append(text, "- 0"...)
+	}
+	text = strconv.AppendFloat(text, p.java.took, 'f', 2, 64)
+	if now.Sub(p.java.counted) < p.interval/16 {
+		return append(text, " 0"...)
+	}
+	return append(text, " 1"...)
 }
 
 // recent calls f with the takings of the last burstEvery, the newest first.

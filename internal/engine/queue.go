@@ -43,7 +43,6 @@ type queue struct {
 	line            line // refused, waiting
 	unowned         unowned
 	lastReply       lastReply
-	turns           turns   // whether Go or Java goes first when permits are due
 	portion         portion // the share of this process among processes of Go
 }
 
@@ -107,7 +106,7 @@ func (q *queue) isAlone(w *waiter) bool {
 // An arrival that wants more than the known rate makes the batch ask for all
 // ahead of it as well, because the rate may have changed. Guarded by mu.
 func (q *queue) lineUp() {
-	if q.line.empty() && !q.line.yieldsToJava {
+	if q.line.empty() {
 		return
 	}
 	q.arrivals.all(func(w *waiter) {

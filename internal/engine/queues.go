@@ -47,7 +47,7 @@ func (qs *queues) lock(l *Limiter) *queue {
 	// otherwise retire could delete the queue in between.
 	q.mu.Lock()
 	if !q.inUse {
-		q.limiter, q.inUse, q.turns = l, true, firstTurns(qs.engine)
+		q.limiter, q.inUse = l, true
 		q.lastReply, q.portion = lastReply{}, portion{}
 		q.line.schedule = schedule{}
 		q.releases.lastBatchReleased = false

@@ -47,6 +47,8 @@ func Granted(results []Result) bool {
 type acquireReply struct {
 	again           bool  // nothing was judged: send the request again
 	replaced        bool  // the given rate has replaced another
+	beside          bool  // some permits are left to Java
+	java            int64 // permits that Java holds, -1 if they were not counted
 	rate            int64 // 0 if the script did not say, as below
 	left            int64 // remaining permits, may be negative
 	reset           int64 // ms until all permits are back, without this grant
@@ -75,6 +77,8 @@ const (
 const (
 	flagAgain    = 1
 	flagReplaced = 2
+	flagBeside   = 4
+	flagJava     = 8 // times the permits that Java holds and one more
 )
 
 // newAcquireReply names the numbers of a reply to a request of some runs. A brief
@@ -84,12 +88,14 @@ const (
 func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	if reply.Brief {
 		if wait := reply.At(0); wait > 0 {
-			return acquireReply{judged: []int64{0, wait}}, nil
+			return acquireReply{judged: []int64{0, wait}, java: -1}, nil
 		}
-		return acquireReply{}, nil
+		return acquireReply{java: -1}, nil
 	}
+	flags := reply.At(replyFlags)
 	a := acquireReply{
-		again: reply.At(replyFlags)&flagAgain != 0, replaced: reply.At(replyFlags)&flagReplaced != 0,
+		again: flags&flagAgain != 0, replaced: flags&flagReplaced != 0,
+		beside: flags&flagBeside != 0, java: flags/flagJava - 1,
 		rate: reply.At(replyRate), left: reply.At(replyLeft),
 		reset: reply.At(replyReset), resetAfterGrant: reply.At(replyResetAfterGrant),
 		interval: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),

@@ -17,7 +17,6 @@ var (
 	acquireScript    = repeatable("acquire")
 	releaseScript    = repeatable("release")
 	peekScript       = repeatable("peek")
-	othersScript     = repeatable("others")
 	repairScript     = repeatable("repair")
 	clearScript      = repeatable("clear")
 	peersScript      = repeatable("peers")

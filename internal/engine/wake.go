@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // attend probes the line when it is due or something has changed, until the line
@@ -39,9 +37,6 @@ func (q *queue) attend(ctx context.Context) {
 		q.mu.Unlock()
 		select {
 		case <-timer.C:
-			if !q.giveWay(ctx, limiterChanged) {
-				continue
-			}
 		case <-limiterChanged:
 		case <-events:
 		case <-q.line.wake:
@@ -72,31 +67,4 @@ func (q *queue) watch() (limiterChanged, events <-chan struct{}, end func()) {
 		endChanged()
 		endEvents()
 	}
-}
-
-// giveWay lets Java go first when it is Java's turn, and reports whether the line
-// must still be probed after that. Callers that arrive meanwhile join the line. A
-// change by Go ends the wait at once: permits that were given back are there for
-// all, on either side.
-func (q *queue) giveWay(ctx context.Context, limiterChanged <-chan struct{}) bool {
-	q.mu.Lock()
-	l, due := q.limiter, q.line.schedule.dueAt
-	alone := q.engine.config.GoOnly || l.Type() == wire.PerClient // no other client takes permits
-	q.line.yieldsToJava = !alone && q.turns.mayBeLate(time.Now())
-	yields := q.line.yieldsToJava
-	q.mu.Unlock()
-	if !yields {
-		return true
-	}
-	taken, late, cut := letJavaGoFirst(ctx, l, due, limiterChanged)
-
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.line.yieldsToJava = false
-	if late {
-		q.turns = q.turns.next(taken)
-		q.engine.turns.Store(new(q.turns))
-	}
-	schedule := &q.line.schedule
-	return cut || schedule.probe != probeWhenDue || !schedule.dueAt.After(time.Now())
 }

@@ -13,130 +13,128 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-const (
-	// settle is how long callers work before the measured span: longer than both
-	// sides need to begin, and to use up the permits of the start.
-	settle = time.Second
-	// tail is how long callers work after the span, so that none ends within it.
-	tail = 200 * time.Millisecond
-	// warmth is how long each Redisson instance works on another limiter before.
-	warmth = 500 * time.Millisecond
-)
-
-// Repeat runs a scenario n times, side by side: waiting needs next to no CPU. The
-// tick of the timer of a Redisson instance is random since 3.48.0, so one run
-// says little.
-func Repeat(
-	ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Duration, n int,
-) (Several, error) {
-	return sideBySide(n, func() (Result, error) { return Run(ctx, peer, sc, span) })
-}
-
-func sideBySide[T any](n int, run func() (T, error)) ([]T, error) {
-	results, errs := make([]T, n), make([]error, n)
+// Repeat runs a scenario n times: side by side if a run takes long. The tick of the timer of a Redisson instance
+// is random since 3.48.0, so one run says little.
+func Repeat(ctx context.Context, peer *javapeer.Peer, sc Scenario, n int) ([]Result, error) {
+	results, errs := make([]Result, n), make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() { results[i], errs[i] = run() })
+		all.Go(func() { results[i], errs[i] = Run(ctx, peer, sc) })
+		if sc.Interval <= time.Second {
+			all.Wait()
+		}
 	}
 	all.Wait()
 	return results, errors.Join(errs...)
 }
 
-// Run lets both sides share a limiter, and measures for a span how much each side
-// gets. The peer may be nil if the scenario has no Java.
-func Run(ctx context.Context, peer *javapeer.Peer, sc Scenario, span time.Duration) (r Result, err error) {
+// Run plays a scenario on a server of its own. The peer may be nil if the scenario has no Java.
+func Run(ctx context.Context, peer *javapeer.Peer, sc Scenario) (r Result, err error) {
 	var s redistest.Scope
 	defer func() { s.End(recover(), &err) }()
 	server := redistest.Start(&s)
-	clients := make([]redis.UniversalClient, sc.Go.Clients)
-	for i := range clients {
-		clients[i] = server.Client(&s)
-		if err := clients[i].Ping(ctx).Err(); err != nil {
+	admin := rratelimiter.New(server.Admin())
+	s.Cleanup(func() { _ = admin.Close() })
+	name, warm := redistest.Name(&s), redistest.Name(&s)
+	if err := admin.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, sc.Rate, sc.Interval); err != nil {
+		return r, err
+	}
+	if err := admin.RateLimiter(warm).SetRate(ctx, rratelimiter.Overall, 40, late); err != nil {
+		return r, err
+	}
+	tries := make([]Try, sc.Go.Clients)
+	for i := range tries {
+		rdb := server.Client(&s)
+		if err := rdb.Ping(ctx).Err(); err != nil {
 			return r, err
 		}
+		tries[i] = goTry(&s, rdb, sc.Options, name)
 	}
-	j := &javaSide{peer: peer, side: sc.Java}
-	if err := j.connect(ctx, &s, server); err != nil {
+	j := javaSide{peer: peer, side: sc.Java}
+	if err := j.connect(ctx, &s, server, warm); err != nil {
 		return r, err
 	}
-	name := redistest.Name(&s)
-	if err := setRate(ctx, server, name, sc.Limit); err != nil {
-		return r, err
-	}
-
-	w, duration := newWindow(span)
-	var goGrants, javaGrants []grant
+	start := time.Now()
+	var golang, java Grants
 	var goErr, javaErr error
 	var both sync.WaitGroup
-	both.Go(func() { javaGrants, javaErr = j.hammer(ctx, name, duration) })
-	g := &goSide{sc.Go, sc.Options, clients}
-	both.Go(func() { goGrants, goErr = g.hammer(ctx, name, duration) })
+	both.Go(func() { golang, goErr = Play(ctx, sc, sc.Go, start, tries) })
+	both.Go(func() { java, javaErr = j.play(ctx, sc, start, name) })
 	both.Wait()
-	return newResult(sc, w.count(goGrants, sc.Interval), w.count(javaGrants, sc.Interval), sc.possible(span)),
-		errors.Join(goErr, javaErr)
+	return sc.Measure(start, golang, java), errors.Join(goErr, javaErr)
 }
 
-// newWindow returns the window of a span for callers that begin now, and how long
-// they work.
-func newWindow(span time.Duration) (w window, duration time.Duration) {
-	from := time.Now().Add(settle)
-	return window{from, from.Add(span)}, settle + span + tail
+func goTry(s *redistest.Scope, rdb redis.UniversalClient, options []rratelimiter.Option, name string) Try {
+	c := rratelimiter.New(rdb, options...)
+	s.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(name)
+	return func(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+		ok, err := l.TryAcquire(ctx, permits, timeout)
+		if errors.Is(err, rratelimiter.ErrNoAnswer) { // a busy machine replies too late
+			err = nil
+		}
+		return ok, err
+	}
 }
 
-func setRate(ctx context.Context, server *redistest.Server, name string, limit Limit) error {
-	c := rratelimiter.New(server.Admin())
-	err := c.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, limit.Rate, limit.Interval)
-	return errors.Join(err, c.Close())
-}
+// A Try is a client: it tries to acquire permits.
+type Try func(ctx context.Context, permits int64, timeout time.Duration) (bool, error)
 
-// goSide is the callers of Go. Each connection has a Client with these options.
-type goSide struct {
-	Side
-	options []rratelimiter.Option
-	clients []redis.UniversalClient
-}
-
-// hammer is javapeer's Hammer in Go: each caller acquires until duration is over.
-func (g *goSide) hammer(ctx context.Context, name string, duration time.Duration) ([]grant, error) {
+// Play lets the callers of a side acquire permits until the scenario is over.
+func Play(ctx context.Context, sc Scenario, side Side, start time.Time, clients []Try) (g Grants, err error) {
 	var (
-		all    sync.WaitGroup
-		mu     sync.Mutex
-		grants []grant // guarded by mu, and so are errs
-		errs   []error
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		errs []error // guarded by mu, and so is g
 	)
-	end := time.Now().Add(duration)
-	for _, rdb := range g.clients {
-		c := rratelimiter.New(rdb, g.options...)
-		defer c.Close() //revive:disable-line:defer they end together
-		l := c.RateLimiter(name)
-		for range g.Callers {
+	at := func(interval int) time.Time { return start.Add(time.Duration(interval) * sc.Interval) }
+	end := at(sc.Intervals())
+	if side.Till > 0 {
+		end = at(side.Till)
+	}
+	ctx, stop := context.WithDeadline(ctx, end)
+	defer stop()
+	caller := func(client int) error {
+		time.Sleep(time.Until(at(side.From)))
+		for {
+			came := time.Now()
+			ok, err := clients[client](ctx, side.permits(), side.Patience())
+			now := time.Now()
+			if ctx.Err() != nil || err != nil {
+				return errors.Join(err, ctx.Err())
+			}
+			mu.Lock()
+			if came.After(at(sc.judgedFrom())) {
+				g.Asked++
+			}
+			if ok {
+				g.All = append(g.All, Grant{now, now.Sub(came), side.permits(), client})
+				if came.After(at(sc.judgedFrom())) {
+					g.Served++
+				}
+			}
+			mu.Unlock()
+			switch {
+			case side.Every > 0:
+				time.Sleep(side.Every - now.Sub(came))
+			case !ok && side.Timeout < 0:
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	for client := range clients {
+		for range side.Callers {
 			all.Go(func() {
-				got, err := acquire(ctx, l, g.Side, end)
-				mu.Lock()
-				defer mu.Unlock()
-				grants, errs = append(grants, got...), append(errs, err)
+				if err := caller(client); !errors.Is(err, context.DeadlineExceeded) {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
 			})
 		}
 	}
 	all.Wait()
-	return grants, errors.Join(errs...)
-}
-
-// acquire acquires permits again and again until end.
-func acquire(
-	ctx context.Context, l *rratelimiter.RateLimiter, side Side, end time.Time,
-) (grants []grant, err error) {
-	for time.Now().Before(end) {
-		start := time.Now()
-		ok, err := l.TryAcquire(ctx, side.Permits, side.timeout())
-		if err != nil && !errors.Is(err, rratelimiter.ErrNoAnswer) { // a busy machine replies too late
-			return nil, err
-		}
-		if ok {
-			grants = append(grants, grant{time.Now(), side.Permits, time.Since(start)})
-		}
-	}
-	return grants, nil
+	return g, errors.Join(errs...)
 }
 
 // javaSide is the callers of Java, with Redisson instances of their own.
@@ -146,12 +144,12 @@ type javaSide struct {
 	clients []string
 }
 
-// connect connects the instances and uses each for a while, on another limiter
-// that is too small. After that the JVM has compiled what the run needs.
-func (j *javaSide) connect(ctx context.Context, s *redistest.Scope, server *redistest.Server) error {
-	if j.side.Callers == 0 {
-		return nil
-	}
+// connect connects the instances and uses each for a while, on another limiter that is too small. After that
+// the JVM has compiled what the run needs.
+func (j *javaSide) connect(
+	ctx context.Context, s *redistest.Scope, server *redistest.Server, name string,
+) error {
+	const warmth = 500 * time.Millisecond
 	for range j.side.Clients {
 		client := redistest.Name(s)
 		if _, err := j.peer.Connect(ctx, client, server.Addr); err != nil {
@@ -160,26 +158,37 @@ func (j *javaSide) connect(ctx context.Context, s *redistest.Scope, server *redi
 		// Disconnect the instance also when ctx has ended.
 		s.Cleanup(func() { _ = j.peer.Disconnect(context.WithoutCancel(ctx), client) })
 		j.clients = append(j.clients, client)
+		_, _, err := j.peer.Limiter(client, name).Hammer(ctx, javapeer.HammerOptions{
+			Threads: j.side.Callers, Duration: warmth, Timeout: 2 * late,
+		})
+		if err != nil {
+			return err
+		}
 	}
-	name := redistest.Name(s)
-	if err := setRate(ctx, server, name, Limit{40, 100 * time.Millisecond}); err != nil {
-		return err
-	}
-	_, err := j.hammer(ctx, name, warmth)
-	return err
+	return nil
 }
 
-func (j *javaSide) hammer(ctx context.Context, name string, duration time.Duration) ([]grant, error) {
-	if j.side.Callers == 0 {
-		return nil, nil
+// play lets the threads of Java acquire permits.
+func (j *javaSide) play(ctx context.Context, sc Scenario, start time.Time, name string) (g Grants, err error) {
+	switch {
+	case j.side.Clients == 0:
+		return g, nil
+	case j.side.Every > 0:
+		l := j.peer.Limiter(j.clients[0], name)
+		return Play(ctx, sc, j.side, start, []Try{l.TryAcquire})
 	}
+	from := start.Add(time.Duration(j.side.From) * sc.Interval)
+	till := start.Add(time.Duration(sc.Intervals()) * sc.Interval)
+	if j.side.Till > 0 {
+		till = start.Add(time.Duration(j.side.Till) * sc.Interval)
+	}
+	time.Sleep(time.Until(from))
 	got, _, err := j.peer.Limiter(j.clients[0], name).Hammer(ctx, javapeer.HammerOptions{
-		Permits: j.side.Permits, Threads: j.side.Clients * j.side.Callers,
-		Duration: duration, Timeout: j.side.timeout(), Clients: j.clients,
+		Permits: j.side.permits(), Threads: j.side.Clients * j.side.Callers,
+		Duration: time.Until(till), Timeout: j.side.Patience(), Clients: j.clients,
 	})
-	grants := make([]grant, len(got))
-	for i, moments := range got {
-		grants[i] = grant{at: moments[1], permits: j.side.Permits}
+	for _, moments := range got {
+		g.All = append(g.All, Grant{At: moments[1], Waited: moments[1].Sub(moments[0]), Permits: j.side.permits()})
 	}
-	return grants, err
+	return g, err
 }

@@ -1,3 +1,5 @@
+// Package shares measures how callers of Go and Java divide a limit that is too small for all of them, interval
+// by interval, and judges that by the bounds of docs/waiting.md.
 package shares
 
 import (
@@ -8,17 +10,8 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// The bounds that every scenario must reach, also without Java. A fair library gets
-// well above them, an unfair one far below.
-const (
-	LeastRatio = 0.35 // of each side: received / due
-	LeastUsed  = 0.95 // of the limit
-	LeastIndex = 0.98 // Jain's fairness index
-)
-
-// Timeout is the timeout of a call, unless its side has another one. It is some
-// intervals long, so most calls end with a grant.
-const Timeout = 2 * time.Second
+// Forever is the timeout of callers that wait until they have their permits.
+const Forever = 10 * time.Minute
 
 // A Limit is the limit that the callers share.
 type Limit struct {
@@ -26,94 +19,119 @@ type Limit struct {
 	Interval time.Duration
 }
 
-func (l Limit) String() string { return fmt.Sprintf("%d per %v", l.Rate, l.Interval) }
-
-// possible returns the permits that the limit allows in a span.
-func (l Limit) possible(span time.Duration) float64 {
-	return float64(l.Rate) * float64(span) / float64(l.Interval)
-}
-
-// A Side describes the callers of one language.
+// A Side is the callers of one language. Each acquires permits again and again.
 type Side struct {
-	Clients int           // Clients of this library, or Redisson instances
-	Callers int           // goroutines or threads of each; 0 leaves the side out
-	Permits int64         // of each call
-	Timeout time.Duration // of each call; 0 for the usual one
+	Clients    int           // Clients of this library, or Redisson instances; 0 leaves the side out
+	Callers    int           // of each client
+	Permits    int64         // of each call; 0 is 1
+	Timeout    time.Duration // of each call; 0 is Forever, below 0 none: tryAcquire(permits)
+	Every      time.Duration // the time from one call of a caller to the next; 0: at once
+	From, Till int           // the intervals in which the callers come and leave; Till 0: at the end
 }
 
-func (s Side) timeout() time.Duration { return cmp.Or(s.Timeout, Timeout) }
+func (s Side) permits() int64 { return cmp.Or(s.Permits, 1) }
+func (s Side) wants() int64   { return int64(s.Clients*s.Callers) * s.permits() }
 
-// weight is the permits that all callers of the side ask for at once.
-func (s Side) weight() float64 { return float64(s.Clients) * float64(s.Callers) * float64(s.Permits) }
+// Patience returns the timeout of a call: 0 for a call without one.
+func (s Side) Patience() time.Duration { return max(0, cmp.Or(s.Timeout, Forever)) }
 
-func (s Side) describe(language string) string {
-	text := fmt.Sprintf("%d %s", s.Clients*s.Callers, language)
-	if s.Clients > 1 {
-		text += fmt.Sprintf(" in %d clients", s.Clients)
-	}
-	if s.Permits > 1 {
-		text += fmt.Sprintf(" for %d each", s.Permits)
-	}
-	if s.Timeout > 0 {
-		text += fmt.Sprintf(" within %v", s.Timeout)
-	}
-	return text
-}
-
-// A Scenario is a limit and the callers that share it.
+// A Scenario is a limit, the callers that share it, and the bounds of what they get. The bounds hold from the third
+// interval on in which both sides have callers, or Java has left; the median of several runs is judged.
 type Scenario struct {
+	Name string
 	Limit
 	Go, Java Side
 	Options  []rratelimiter.Option // of the Clients of Go
+
+	Least, Most float64 // parts of the permits that Go gets
+	Used        float64 // the least part of the limit that is used
+	Index       float64 // Jain's index of processes, Java as one of them, in two intervals; the least
+	Served      float64 // the least part of the calls of Java that are granted; 0 is not judged
+	Uneven      bool    // a side may get nothing, and a caller wait, for longer than an interval and 200 ms
+	After       int     // further intervals until the bounds hold
 }
 
-// String names the scenario: 50 per 400ms, 4 Go, 4 Java for 10 each.
+// Intervals is how long a run is: after the bounds hold, 4 to 40 intervals, 16 s if that is between them.
+func (sc Scenario) Intervals() int {
+	return sc.judgedFrom() + max(4, min(40, int(16*time.Second/sc.Interval)))
+}
+
+// judgedFrom is the interval from which on the bounds hold.
+func (sc Scenario) judgedFrom() int {
+	return max(sc.Go.From, sc.Java.From, sc.Java.Till) + 2 + sc.After
+}
+
+// longest returns the longest wait of a caller of Go: 1.3 turns, each of which is a permit for every caller, or an
+// interval, since permits that were taken at one moment come back at one moment; and 200 ms.
+func (sc Scenario) longest() time.Duration {
+	wanted := sc.Go.wants() + sc.Java.wants()
+	turn := time.Duration(wanted) * sc.Interval / time.Duration(sc.Rate)
+	return max(sc.Interval, turn*13/10) + 200*time.Millisecond
+}
+
 func (sc Scenario) String() string {
-	text := sc.Limit.String()
-	for _, side := range []string{sc.Go.describe("Go"), sc.Java.describe("Java")} {
-		if side[0] != '0' {
-			text += ", " + side
+	return fmt.Sprintf("%s, %d per %v", sc.Name, sc.Rate, sc.Interval)
+}
+
+// Scenarios are what docs/waiting.md promises.
+func Scenarios() (all []Scenario) {
+	const half, most = 0.45, 0.95
+	one := func(callers int) Side { return Side{Clients: 1, Callers: callers} }
+	second, scarce, usual := Limit{50, time.Second}, Limit{20, time.Second}, Limit{50, 400 * time.Millisecond}
+	equal := func(limit Limit, callers int) Scenario {
+		return Scenario{
+			Name: fmt.Sprintf("%d and %d callers", callers, callers), Limit: limit, Go: one(callers), Java: one(callers),
+			Least: half, Most: 1 - half, Used: most,
 		}
 	}
-	return text
+	for _, limit := range []Limit{scarce, {100, time.Second}, usual, {20, late}, {40, 10 * time.Second}} {
+		sc := equal(limit, 4)
+		if limit.Interval <= late { // Java sleeps for longer
+			sc.Least, sc.Most, sc.Used, sc.Uneven = 0.4, 0.65, 0.85, true
+		}
+		goFirst, javaFirst := sc, sc
+		goFirst.Name, goFirst.Java.From = sc.Name+", Go comes first", 3
+		javaFirst.Name, javaFirst.Go.From = sc.Name+", Java comes first", 3
+		all = append(all, sc, goFirst, javaFirst)
+	}
+	for rate := range int64(5) {
+		sc := equal(Limit{rate + 1, time.Second}, 4)
+		sc.Least, sc.Most, sc.Used, sc.Uneven, sc.After = 0.3, 0.7, 0.9, true, 12
+		all = append(all, sc)
+	}
+	processes := func(n, callers int, limit Limit) Scenario {
+		return Scenario{
+			Name: fmt.Sprintf("%d processes of %d callers and Java", n, callers), Limit: limit,
+			Go: Side{Clients: n, Callers: callers}, Java: one(4), Most: 1, Used: most, Index: most,
+		}
+	}
+	crowds := processes(3, 20, second)
+	crowds.Name, crowds.Java, crowds.Index, crowds.Uneven = "3 processes of 20 callers", Side{}, 0.98, true
+	seldom := Side{Clients: 1, Callers: 1, Timeout: 400 * time.Millisecond, Every: 500 * time.Millisecond}
+	tens := Side{Clients: 1, Callers: 4, Permits: 10}
+	leases := []rratelimiter.Option{rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second})}
+	return append(all,
+		equal(second, 16),
+		Scenario{Name: "16 and 4 callers", Limit: second, Go: one(16), Java: one(4), Least: 0.4, Most: 0.8, Used: most},
+		Scenario{Name: "4 and 16 callers", Limit: second, Go: one(4), Java: one(16), Least: 0.2, Most: 0.6, Used: most},
+		processes(2, 4, second), processes(8, 4, Limit{100, time.Second}), crowds,
+		Scenario{Name: "Java asks seldom", Limit: scarce, Go: one(8), Java: seldom, Most: 1, Used: most, Served: 0.8},
+		Scenario{Name: "Java asks seldom", Limit: usual, Go: one(8), Java: seldom, Most: 1, Used: most, Served: 0.8,
+			Uneven: true},
+		Scenario{Name: "Java falls silent", Limit: scarce, Go: one(4), Java: Side{Clients: 1, Callers: 4, Till: 4},
+			Most: 1, Used: 0.985},
+		Scenario{Name: "no Java", Limit: scarce, Go: one(4), Most: 1, Used: 0.98},
+		Scenario{Name: "no Java", Limit: usual, Go: one(4), Most: 1, Used: 0.98},
+		Scenario{Name: "Java tries without waiting", Limit: scarce, Go: one(4),
+			Java: Side{Clients: 1, Callers: 4, Timeout: -1}, Least: 0.2, Most: 0.6, Used: most, Uneven: true},
+		Scenario{Name: "calls of 10 permits and of 1", Limit: usual, Go: tens, Java: one(4), Least: 0.25, Most: 0.6,
+			Used: most, Uneven: true},
+		Scenario{Name: "calls of 1 permit and of 10", Limit: usual, Go: one(4), Java: tens, Least: 0.4, Most: 0.75,
+			Used: 0.9, Uneven: true},
+		Scenario{Name: "Go takes leases", Limit: Limit{400, 400 * time.Millisecond}, Go: one(4), Java: one(4),
+			Options: leases, Least: 0.2, Most: 0.8, Used: most, Uneven: true},
+	)
 }
 
-var (
-	usual = Limit{50, 400 * time.Millisecond}
-	four  = Side{Clients: 1, Callers: 4, Permits: 1}
-	many  = Side{Clients: 1, Callers: 16, Permits: 1}
-	tens  = Side{Clients: 1, Callers: 4, Permits: 10}
-	brief = Side{Clients: 1, Callers: 4, Permits: 1, Timeout: 500 * time.Millisecond}
-)
-
-// Scenarios are the scenarios of Go beside Java. The tests run the first three of them,
-// unless SHARES=long. The callers of a Client wait in one line; those of four
-// Clients wait in four lines, as in four processes.
-var Scenarios = []Scenario{
-	{Limit: usual, Go: four, Java: four},
-	{Limit: usual, Go: many, Java: four},
-	// Every other timeout passes just when permits are due.
-	{Limit: Limit{20, time.Second}, Go: brief, Java: brief},
-	{Limit: usual, Go: four, Java: tens},
-	{Limit: usual, Go: four, Java: many},
-	{Limit: Limit{4, 400 * time.Millisecond}, Go: four, Java: four},
-	{Limit: Limit{200, 500 * time.Millisecond}, Go: four, Java: four},
-	{Limit: usual, Go: Side{Clients: 4, Callers: 1, Permits: 1}, Java: four},
-	{Limit: usual, Go: Side{Clients: 4, Callers: 4, Permits: 1}, Java: four},
-}
-
-// Leases are the options of Clients that take leases.
-var Leases = []rratelimiter.Option{rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second})}
-
-// Leased is Go with leases beside Java.
-var Leased = Scenario{Limit: Limit{400, 400 * time.Millisecond}, Go: four, Java: four, Options: Leases}
-
-// Alone are scenarios without Java: they show what Go loses if it waits as it
-// does beside Java.
-var Alone = []Scenario{
-	{Limit: usual, Go: four},
-	{Limit: Limit{1, 10 * time.Millisecond}, Go: four},
-}
-
-// Among is what processes of Go share.
-var Among = usual
+// late is how late a waiter of Redisson may wake up: one tick of its timer (3.25.1 and later).
+const late = 100 * time.Millisecond

@@ -13,13 +13,14 @@ local function left(l, b)
 end
 
 -- judgeRun judges a run of many requests for n permits each. b is the call so far: held and late (late.lua),
--- quota and paced (portion.lua), stamp and asked (due.lua); spent, the permits granted; sums (due.lua); and
+-- quota, paced and beside (portion.lua), stamp and asked (due.lua); spent, the permits granted; sums (due.lua); and
 -- refused, if a request in line was refused. It returns how many of the requests are granted, from the first
 -- on, and about the first that is not: the us until its permits are there; 0 if it was refused for its place
 -- in line; below -1, minus the us until it may look again (due.lua, portion.lua).
 local function judgeRun(l, b, n, many, inline)
-  -- us for other Clients, at most a 20th of an interval, or until the next burst: portion.go
-  local TURN, PART, BURST = 40000, 50, 125
+  -- us for other Clients, at most a 20th of an interval; for Java, whose timer may be 100 ms late, at most half
+  -- of one; or until the next burst: portion.go
+  local TURN, PART, LATE, HALF, BURST = 40000, 50, 110000, 500, 125
   local granted, wait = 0, 0
   for _ = 1, 4 do -- grant what fits; due corrects the value; grant again; due computes the wait
     if granted == many or wait ~= 0 or (inline and b.refused) then
@@ -36,7 +37,8 @@ local function judgeRun(l, b, n, many, inline)
       b.quota = b.quota and b.quota - fit * n
     elseif shy then
       -- include parts/ends.lua
-      local pause = b.paced and math.min(MOST, BURST * l.interval) or math.min(TURN, PART * l.interval)
+      local pause = b.beside and math.min(LATE, HALF * l.interval) or math.min(TURN, PART * l.interval)
+      pause = b.paced and math.min(MOST, BURST * l.interval) or pause
       wait = -math.max(2, math.min(pause, endsIn(l) * 1000))
     elseif b.held and n <= l.value then
       wait = b.late

@@ -1,14 +1,20 @@
--- portion.lua: how much of the limit this Client may take while other Clients wait. A Client that has taken
--- its portion leaves the rest to them for a moment (judge.lua).
+-- portion.lua: how much of the limit this Client may take while others wait: other Clients, and Java. A
+-- Client that has taken its portion leaves the rest to them for a moment (judge.lua).
 --
 -- The field `waiting` names the Clients with waiting callers: for each Client its session, the permits that
 -- all its callers in line want, and until when this counts: an interval and a second after it was refused
 -- last. So portions follow the numbers of waiting callers. The field is a hint: without it, the first
 -- caller takes the permits that are there.
 --
+-- Java does not say how many of its callers wait. It counts as one more Client, which wants as much as the
+-- others on average, but no more than twice what it took lately. So it has its share two or three intervals
+-- after it has come, and Clients of Go have theirs soon after it has gone. While it takes nothing, it is left
+-- a bit now and then.
+--
 -- ARGV[14]  the permits that the callers of this Client in line want; those that it was granted in the last
---           interval; those that it has left to other Clients and that are still there; those that it was
---           granted in the last eighth of an interval. Missing or empty if none of its callers stood in line
+--           interval; those that it has left to others and that are still there; those that it was granted
+--           in the last eighth of an interval; those that Java took lately, or - if no Java client uses the
+--           limiter; 1 to count these (java.lua). Missing or empty if none of its callers stood in line
 --           lately, or if a caller of this call cannot wait, because such a caller takes the permits that
 --           are there. So with ARGV[14] all runs stand in line, and the number of permits that were granted
 --           (held) tells which requests got them
@@ -35,14 +41,29 @@ local function otherWaiters(l)
   return others, ahead, crowd, noted, till
 end
 
+-- portionOfJava returns the permits that belong to Java, which took some lately, beside Clients of Go: a number
+-- that may have a fraction.
+local function portionOfJava(l, took, clients)
+  local LOOKS, LEAST, SECOND = 32, 0.16, 1000
+  local fair, turn = l.rate / (clients + 1), math.floor(l.now / math.max(1, l.interval))
+  if turn % LOOKS == 0 then -- it may have come, and want many permits at a time
+    return fair
+  end
+  local look = turn % math.ceil(SECOND / math.max(1, l.interval)) == 0 and math.max(LEAST, l.rate / LOOKS) or 0
+  return math.min(fair, 2 * took + look)
+end
+
 -- portion reads argument, which is ARGV[14], for a call whose first request is for first permits. It returns
 --   quota   the permits that callers in line may take; nil without a bound
 --   paced   quota is less than the portion leaves, and more of the portion may be taken soon
+--   beside  some permits are left to Java
+--   java    the permits that Java has taken; nil if they were not counted
 --   wants   the permits that they want, a text
 --   crowd   the entries of the other Clients in the field
 --   mine    until when the entry of this Client counts, 0 if it wants another number now
 local function portion(l, argument, first)
-  local wants, holds, left, recent = string.match(argument, '^(%d+) (%d+) (%d+) (%d+)$')
+  local wants, holds, left, recent, took, counts =
+    string.match(argument, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d)$')
   local others, ahead, crowd, noted, till = otherWaiters(l)
   -- Other Clients leave no more than the portion, so a request for more would never be granted. The portion
   -- of a Client that holds nothing is at least its first request: its entry says that it wants that many.
@@ -50,20 +71,43 @@ local function portion(l, argument, first)
   if tonumber(holds) == 0 and first <= l.rate and least > tonumber(wants) then
     wants = string.format('%d', least)
   end
-  local p = { quota = nil, paced = false, wants = wants, crowd = crowd, mine = noted == wants and till or 0 }
-  if others > 0 then
+  local p = { quota = nil, paced = false, beside = false, java = nil,
+    wants = wants, crowd = crowd, mine = noted == wants and till or 0 }
+  if counts == '1' then
+    -- include parts/java.lua
+    p.java = takenByJava(l)
+  end
+  took = tonumber(took)
+  local java, from = 0, 0
+  if took then
+    took = math.max(took, p.java or 0)
+    -- Portions are rounded. From interval to interval they begin elsewhere, so that all are rounded alike.
+    local GOLDEN = 0.6180339887
+    from = math.floor(l.now / math.max(1, l.interval) / 2) * GOLDEN % 1
+    from = from + portionOfJava(l, took, #crowd + 1)
+    java = math.floor(from)
+  end
+  p.beside = java > 0
+  if others > 0 or p.beside then
     local part = wants / (wants + others)
     -- Rounded at both ends, in the order of the sessions, the portions of all Clients add up to the rate.
-    local each = l.rate / (wants + others)
-    local whole = math.max(1, math.floor(each * (ahead + wants)) - math.floor(each * ahead))
-    -- Permits taken at one moment come back at one moment, and the edge of a second then decides how many
-    -- of them a Client got in it. So a Client takes half of its portion in an eighth of an interval, and a
-    -- quarter if its callers want more than the portion, for some of them would wait for two whole
-    -- intervals. From then on its permits come back apart.
-    local parts = tonumber(wants) > whole and 4 or 2
-    local burst = math.max(first, math.ceil(whole / parts))
-    local due, pace = math.max(0, whole - holds), math.max(0, burst - recent)
-    p.paced, p.quota = pace < due, math.min(due, pace) + math.ceil(math.min(left, l.value) * part)
+    local each = (l.rate - java) / (wants + others)
+    local whole = math.floor(each * (ahead + wants)) - math.floor(each * ahead)
+    if not p.beside then
+      whole = math.max(1, whole)
+    end
+    local due, pace = math.max(0, whole - holds), nil
+    if not took or took == 0 then
+      -- Permits taken at one moment come back at one moment, and the edge of a second then decides how many
+      -- of them a Client got in it. So a Client takes half of its portion in an eighth of an interval, and a
+      -- quarter if its callers want more than the portion, for some of them would wait for two whole
+      -- intervals. From then on its permits come back apart. Beside Java, others would take what it leaves.
+      local parts = tonumber(wants) > whole and 4 or 2
+      local burst = math.max(first, math.ceil(whole / parts))
+      pace = math.max(0, burst - recent)
+    end
+    p.paced = pace and pace < due or false
+    p.quota = math.min(due, pace or due) + math.ceil(math.min(left, math.max(0, l.value)) * part)
   end
   return p
 end

@@ -1,0 +1,122 @@
+package waiting_test
+
+import (
+	"context"
+	"crypto/rand"
+	mrand "math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/shares"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A redisson models how a Redisson instance waits (redisson-4.7.0): a refused call sleeps until the oldest record
+// is due, wakes up at the next tick of a timer, and asks again. compat_test plays some of the scenarios with the
+// real one.
+type redisson struct {
+	*redis.Client
+	shares.Limit
+	tick, phase time.Duration
+}
+
+// javaTakes takes permits, and replies 0, or the ms until the oldest record is due.
+var javaTakes = redis.NewScript(`
+	local now, interval, rate, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+	redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - interval)
+	local left, wait = rate, 0
+	for _, record in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+		local ones, more = string.byte(record, -4, -3)
+		left = left - ones - 256 * more
+	end
+	if left >= n then
+		redis.call('ZADD', KEYS[2], now, ARGV[5] .. string.char(n, 0, 0, 0))
+		left = left - n
+	else
+		wait = interval - now + redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+	end
+	redis.call('SET', KEYS[1], left)
+	return wait
+`)
+
+// newRedisson returns an instance with a timer like those of Redisson: a tick of 10 to 49 ms, or 100 ms.
+func newRedisson(c *Limiter, limit shares.Limit) *redisson {
+	tick := 10*time.Millisecond + mrand.N(80*time.Millisecond)
+	if tick >= 50*time.Millisecond {
+		tick = 100 * time.Millisecond
+	}
+	return &redisson{redistest.MiniClient(c.T, c.Mini), limit, tick, mrand.N(tick)}
+}
+
+// sleep sleeps for d, and until the next tick.
+func (r *redisson) sleep(ctx context.Context, d time.Duration) {
+	now := time.Duration(time.Now().UnixNano()) - r.phase
+	select {
+	case <-time.After((now + d).Truncate(r.tick) + r.tick - now):
+	case <-ctx.Done():
+	}
+}
+
+func (r *redisson) tryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+	const trip, more = 200 * time.Microsecond, 3 * time.Millisecond
+	for began := time.Now(); ; {
+		time.Sleep(trip)
+		ms, err := javaTakes.Run(ctx, r, []string{"{l}:value", "{l}:permits"}, time.Now().UnixMilli(),
+			r.Interval.Milliseconds(), r.Rate, permits, "\x10"+rand.Text()[:16]).Int64()
+		if err != nil || ms == 0 {
+			return err == nil, err
+		}
+		due := time.Duration(ms)*time.Millisecond + more
+		if left := timeout - time.Since(began); left < due {
+			if timeout > 0 {
+				r.sleep(ctx, max(0, left))
+			}
+			return false, ctx.Err()
+		}
+		r.sleep(ctx, due)
+	}
+}
+
+// Go and Java share a limit in every interval, whoever comes first, however often Java asks.
+func TestSharesBesideJava(t *testing.T) {
+	t.Parallel()
+	for _, sc := range shares.Scenarios() {
+		t.Run(sc.String(), func(t *testing.T) {
+			t.Parallel()
+			var results []shares.Result
+			for range 3 {
+				Bubble(t, func(c *Limiter) { results = append(results, simulate(c, sc)) })
+			}
+			says, wrong := sc.Judge(results)
+			t.Log(says)
+			if wrong != "" {
+				t.Errorf("out of bounds: %s; Go %d, Java %d", wrong, results[0].Go, results[0].Java)
+			}
+		})
+	}
+}
+
+func simulate(c *Limiter, sc shares.Scenario) shares.Result {
+	NoError(c.T, c.SetRate(c.Context(), Overall, sc.Rate, sc.Interval))
+	goes, javas := make([]shares.Try, sc.Go.Clients), make([]shares.Try, sc.Java.Clients)
+	for i := range goes {
+		rdb := distant(c, func() time.Duration { return mrand.N(300 * time.Microsecond) })
+		goes[i] = NewClient(c, rdb, sc.Options...).RateLimiter("l").TryAcquire
+	}
+	for i := range javas {
+		javas[i] = newRedisson(c, sc.Limit).tryAcquire
+	}
+	start := time.Now()
+	java := make(chan shares.Grants, 1)
+	go func() {
+		grants, err := shares.Play(c.Context(), sc, sc.Java, start, javas)
+		NoError(c.T, err)
+		java <- grants
+	}()
+	golang, err := shares.Play(c.Context(), sc, sc.Go, start, goes)
+	NoError(c.T, err)
+	return sc.Measure(start, golang, <-java)
+}
