@@ -20,8 +20,8 @@
 // Callers of one limiter that arrive while a request is under way share the next one,
 // which serves them in order of arrival. Waiting callers stand in line in each process,
 // first come first served. The Client asks for them again when permits are due or another
-// client has changed something. Java waiters wake up late, so Go waiters let them go
-// first if Go has taken more than half of the permits ([WithGoOnly]).
+// client has changed something. Java waiters wake up late, so Go waiters leave them a
+// share ([WithGoOnly]).
 //
 // # In time
 //

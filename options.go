@@ -135,9 +135,10 @@ func WithRedisson(version string) Option {
 // WithGoOnly says that no Java client uses the limiters of this Client. Every
 // wait then ends the moment permits are due.
 //
-// Without it, Go waiters let Java waiters go first if Go has taken more than half of the
-// permits of the last interval: a Redisson waiter wakes up to 100 ms late, so Go waits as
-// long, and at most an interval. If only Go takes permits, one wait in 10 s is late.
+// Without it, Java counts as one more process that waits for permits, as far as its records
+// show that it takes some. A Redisson waiter wakes up to 100 ms late, so Go waiters leave it
+// the permits of its share for 110 ms, at most half an interval. If only Go takes permits, it
+// uses 99 % of the limit.
 func WithGoOnly() Option {
 	return option(func(s *settings) { s.goOnly = true })
 }

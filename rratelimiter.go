@@ -152,8 +152,8 @@ func (l *RateLimiter) setRate(ctx context.Context, change rateChange, opts []Rat
 // that are there now, even if other callers are waiting.
 //
 // The waiting callers of a Client stand in line, first come first served, however many
-// permits each wants. They take permits as soon as enough come back, unless they let Java
-// go first (WithGoOnly).
+// permits each wants. They take permits as soon as enough come back, unless these belong to
+// other processes, or to Java (WithGoOnly).
 //
 // When the timeout passes, TryAcquire looks once more and returns (false, nil). If Redis
 // is silent then, it waits another 30 ms, and returns (false, nil) if Redis has already

@@ -139,7 +139,8 @@ func of[T ~int | ~int64 | ~float64](results []Result, figure func(Result) T) T {
 	return median(all)
 }
 
-// Judge returns a line of the medians of some runs, and what is out of bounds; empty if nothing is.
+// Judge returns a line of the medians of some runs, with the first intervals of one of them, and what is out of
+// bounds; empty if nothing is.
 func (sc Scenario) Judge(results []Result) (says, wrong string) {
 	part := of(results, func(r Result) float64 { return r.Part })
 	used := of(results, func(r Result) float64 { return r.Used })
@@ -154,6 +155,8 @@ func (sc Scenario) Judge(results []Result) (says, wrong string) {
 	if sc.Served > 0 {
 		says += fmt.Sprintf(", Java got %.0f %%", 100*served)
 	}
+	some := min(20, sc.Intervals())
+	says += fmt.Sprintf("\n  Go   %3d\n  Java %3d", results[0].Go[:some], results[0].Java[:some])
 	var all []string
 	check := func(right bool, what string) {
 		if !right {
