@@ -17,9 +17,9 @@
 --            line: once one of them is refused, all requests behind it are refused
 -- Reply:     if no caller asks for numbers, the value was right, and no rate is replaced: 0 when all are
 --            granted; for a single request that is refused, without ARGV[14], the us until its permits are
---            there. In all other cases parts/numbers.lua, with two answers for each run; its first number has 4
---            more if some permits are left to Java, and 8 times the permits that Java holds and one more if
---            these were counted (parts/portion.lua)
+--            there. In all other cases parts/numbers.lua, with two answers for each run; to its first number
+--            this script adds 4 if some permits are left to Java, and, if those that Java holds were counted
+--            (parts/portion.lua), 8 times one more than they are
 --
 -- The first half (parts/common_case.lua and first_call.lua) decides most calls and ends the script. The
 -- second half is the general case: read (reads and checks) - withdraw (takes back) - judge - take (session,

@@ -8,8 +8,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A portion is how a queue shares its limit with others while callers stand in line: with
-// processes of Go, and with Java. Each request says how many permits callers wait for here,
+// A portion is how a queue shares its limit with other processes of Go and with Java, while
+// callers stand in line. Each request says how many permits callers wait for here,
 // how many were granted here in the last interval, and how many Java took lately. Redis
 // adds up the processes, and Java as one more (scripts/parts/portion.lua). A process with
 // more than its waiters account for leaves returning permits untouched for a moment, and
@@ -26,7 +26,7 @@ type portion struct {
 	takingsSum    int64         // permits of all takings
 	peaks         [2]int64      // most permits waited for, in this interval and the last one
 	intervalBegan time.Time     // when the interval of peaks[0] began
-	left          []taking      // permits left to others, and since when, the first ones first
+	left          []taking      // permits left, and since when, the first ones first
 	lastLeft      time.Time     // when permits were last left to other processes
 	paced         bool          // the last refusal was by burstEvery
 	beside        bool          // by the last refusal, some permits are left to Java
@@ -49,7 +49,7 @@ func (j *javaPart) note(permits int64, now time.Time) {
 	j.counted = now
 }
 
-// leftFor returns how long permits are left to others before this process takes them.
+// leftFor returns how long permits are left before this process takes them.
 // That is longer than a distant process needs to ask for them, and at most a twentieth of
 // an interval, the part that a dead process leaves unused. A waiter of Redisson wakes up
 // to 100 ms late, a tick of its timer. acquire.lua uses the same times.
@@ -116,8 +116,8 @@ func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.
 	p.noteLeft(left, now)
 }
 
-// noteLeft records that some permits are left to others now. If there are fewer than
-// before, others have taken those that were left first.
+// noteLeft records how many permits are left to other processes or to Java now. If there
+// are fewer than before, those that were left first have been taken.
 func (p *portion) noteLeft(permits int64, now time.Time) {
 	for _, l := range p.left {
 		permits -= l.permits

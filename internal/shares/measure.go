@@ -25,10 +25,10 @@ type Grants struct {
 // A Result is what came of one run.
 type Result struct {
 	Go, Java             []int64       // permits of each interval, from the start
-	Part                 float64       // of the permits that Go got, as all that follow: since the bounds hold
+	Part                 float64       // of Go in the permits; as all that follow since the bounds hold
 	Used                 float64       // of the limit
 	Index                float64       // Jain's, of processes: the median over pairs of intervals
-	Gap                  time.Duration // the longest time in which a side got nothing
+	Gap                  time.Duration // the longest without a permit for a side
 	Longest, LongestJava time.Duration
 	Served               float64 // part of the calls of Java
 }
@@ -139,8 +139,8 @@ func of[T ~int | ~int64 | ~float64](results []Result, figure func(Result) T) T {
 	return median(all)
 }
 
-// Judge returns a line of the medians of some runs, with the first intervals of one of them, and what is out of
-// bounds; empty if nothing is.
+// Judge returns a line of the medians of some runs, with the first intervals of one of them, and
+// what is out of bounds; empty if nothing is.
 func (sc Scenario) Judge(results []Result) (says, wrong string) {
 	part := of(results, func(r Result) float64 { return r.Part })
 	used := of(results, func(r Result) float64 { return r.Used })
@@ -150,13 +150,14 @@ func (sc Scenario) Judge(results []Result) (says, wrong string) {
 	served := of(results, func(r Result) float64 { return r.Served })
 	javas := of(results, func(r Result) time.Duration { return r.LongestJava })
 	const ms = time.Millisecond
-	says = fmt.Sprintf("%-50v Go %3.0f %%, used %5.1f %%, Jain %.3f, longest without %v, longest wait %v and %v",
+	says = fmt.Sprintf("%-50v Go %3.0f %%, used %5.1f %%, Jain %.3f, longest without %v, longest wait %v, %v",
 		sc, 100*part, 100*used, index, gap.Round(ms), longest.Round(ms), javas.Round(ms))
 	if sc.Served > 0 {
 		says += fmt.Sprintf(", Java got %.0f %%", 100*served)
 	}
 	some := min(20, sc.Intervals())
-	says += fmt.Sprintf("\n  Go   %3d\n  Java %3d", results[0].Go[:some], results[0].Java[:some])
+	first := results[0]
+	says += fmt.Sprintf("\n  Go   %3d\n  Java %3d", first.Go[:some], first.Java[:some])
 	var all []string
 	check := func(right bool, what string) {
 		if !right {

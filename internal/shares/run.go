@@ -13,8 +13,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Repeat runs a scenario n times: side by side if a run takes long. The tick of the timer of a Redisson instance
-// is random since 3.48.0, so one run says little.
+// Repeat runs a scenario n times: side by side if a run takes long. The tick of the timer of a
+// Redisson instance is random since 3.48.0, so one run says little.
 func Repeat(ctx context.Context, peer *javapeer.Peer, sc Scenario, n int) ([]Result, error) {
 	results, errs := make([]Result, n), make([]error, n)
 	var all sync.WaitGroup
@@ -144,8 +144,8 @@ type javaSide struct {
 	clients []string
 }
 
-// connect connects the instances and uses each for a while, on another limiter that is too small. After that
-// the JVM has compiled what the run needs.
+// connect connects the instances and uses each for a while, on another limiter that is too small.
+// After that the JVM has compiled what the run needs.
 func (j *javaSide) connect(
 	ctx context.Context, s *redistest.Scope, server *redistest.Server, name string,
 ) error {
@@ -169,7 +169,9 @@ func (j *javaSide) connect(
 }
 
 // play lets the threads of Java acquire permits.
-func (j *javaSide) play(ctx context.Context, sc Scenario, start time.Time, name string) (g Grants, err error) {
+func (j *javaSide) play(
+	ctx context.Context, sc Scenario, start time.Time, name string,
+) (g Grants, err error) {
 	switch {
 	case j.side.Clients == 0:
 		return g, nil
@@ -188,7 +190,8 @@ func (j *javaSide) play(ctx context.Context, sc Scenario, start time.Time, name 
 		Duration: time.Until(till), Timeout: j.side.Patience(), Clients: j.clients,
 	})
 	for _, moments := range got {
-		g.All = append(g.All, Grant{At: moments[1], Waited: moments[1].Sub(moments[0]), Permits: j.side.permits()})
+		waited := moments[1].Sub(moments[0])
+		g.All = append(g.All, Grant{At: moments[1], Waited: waited, Permits: j.side.permits()})
 	}
 	return g, err
 }

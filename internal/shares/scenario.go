@@ -1,5 +1,5 @@
-// Package shares measures how callers of Go and Java divide a limit that is too small for all of them, interval
-// by interval, and judges that by the bounds of docs/waiting.md.
+// Package shares measures how callers of Go and Java divide a limit that is too small for all of
+// them, interval by interval, and judges that by the bounds of docs/waiting.md.
 package shares
 
 import (
@@ -35,8 +35,9 @@ func (s Side) wants() int64   { return int64(s.Clients*s.Callers) * s.permits() 
 // Patience returns the timeout of a call: 0 for a call without one.
 func (s Side) Patience() time.Duration { return max(0, cmp.Or(s.Timeout, Forever)) }
 
-// A Scenario is a limit, the callers that share it, and the bounds of what they get. The bounds hold from the third
-// interval on in which both sides have callers, or Java has left; the median of several runs is judged.
+// A Scenario is a limit, the callers that share it, and the bounds of what they get. The bounds
+// hold from the third interval on in which both sides have callers, or Java has left; the median of
+// several runs is judged.
 type Scenario struct {
 	Name string
 	Limit
@@ -61,8 +62,9 @@ func (sc Scenario) judgedFrom() int {
 	return max(sc.Go.From, sc.Java.From, sc.Java.Till) + 2 + sc.After
 }
 
-// longest returns the longest wait of a caller of Go: 1.3 turns, each of which is a permit for every caller, or an
-// interval, since permits that were taken at one moment come back at one moment; and 200 ms.
+// longest returns the longest wait of a caller of Go: 1.3 turns, each of which is a permit for
+// every caller, or an interval, since permits that were taken at one moment come back at one
+// moment; and 200 ms.
 func (sc Scenario) longest() time.Duration {
 	wanted := sc.Go.wants() + sc.Java.wants()
 	turn := time.Duration(wanted) * sc.Interval / time.Duration(sc.Rate)
@@ -87,8 +89,8 @@ func Scenarios() (all []Scenario) {
 	second, scarce, usual := Limit{50, time.Second}, Limit{20, time.Second}, Limit{50, 400 * time.Millisecond}
 	equal := func(limit Limit, callers int) Scenario {
 		return Scenario{
-			Name: fmt.Sprintf("%d and %d callers", callers, callers), Limit: limit, Go: one(callers), Java: one(callers),
-			Least: half, Most: 1 - half, Used: most,
+			Name: fmt.Sprintf("%d and %d callers", callers, callers), Limit: limit,
+			Go: one(callers), Java: one(callers), Least: half, Most: 1 - half, Used: most,
 		}
 	}
 	for _, limit := range []Limit{scarce, {100, time.Second}, usual, {20, late}, {40, 10 * time.Second}} {
@@ -119,22 +121,26 @@ func Scenarios() (all []Scenario) {
 	leases := []rratelimiter.Option{rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second})}
 	return append(all,
 		equal(second, 16),
-		Scenario{Name: "16 and 4 callers", Limit: second, Go: one(16), Java: one(4), Least: 0.4, Most: 0.8, Used: most},
-		Scenario{Name: "4 and 16 callers", Limit: second, Go: one(4), Java: one(16), Least: 0.2, Most: 0.6, Used: most},
+		Scenario{Name: "16 and 4 callers", Limit: second, Go: one(16), Java: one(4),
+			Least: 0.4, Most: 0.8, Used: most},
+		Scenario{Name: "4 and 16 callers", Limit: second, Go: one(4), Java: one(16),
+			Least: 0.2, Most: 0.6, Used: most},
 		processes(2, 4, second), processes(8, 4, Limit{100, time.Second}), crowds,
-		Scenario{Name: "Java asks seldom", Limit: scarce, Go: one(8), Java: seldom, Most: 1, Used: most, Served: 0.8},
-		Scenario{Name: "Java asks seldom", Limit: usual, Go: one(8), Java: seldom, Most: 1, Used: most, Served: 0.8,
-			Uneven: true},
-		Scenario{Name: "Java falls silent", Limit: scarce, Go: one(4), Java: Side{Clients: 1, Callers: 4, Till: 4},
-			Most: 1, Used: 0.985},
+		Scenario{Name: "Java asks seldom", Limit: scarce, Go: one(8), Java: seldom,
+			Most: 1, Used: most, Served: 0.8},
+		Scenario{Name: "Java asks seldom", Limit: usual, Go: one(8), Java: seldom,
+			Most: 1, Used: most, Served: 0.8, Uneven: true},
+		Scenario{Name: "Java falls silent", Limit: scarce, Go: one(4),
+			Java: Side{Clients: 1, Callers: 4, Till: 4}, Most: 1, Used: 0.985},
 		Scenario{Name: "no Java", Limit: scarce, Go: one(4), Most: 1, Used: 0.98},
 		Scenario{Name: "no Java", Limit: usual, Go: one(4), Most: 1, Used: 0.98},
 		Scenario{Name: "Java tries without waiting", Limit: scarce, Go: one(4),
-			Java: Side{Clients: 1, Callers: 4, Timeout: -1}, Least: 0.2, Most: 0.6, Used: most, Uneven: true},
-		Scenario{Name: "calls of 10 permits and of 1", Limit: usual, Go: tens, Java: one(4), Least: 0.25, Most: 0.6,
-			Used: most, Uneven: true},
-		Scenario{Name: "calls of 1 permit and of 10", Limit: usual, Go: one(4), Java: tens, Least: 0.4, Most: 0.75,
-			Used: 0.9, Uneven: true},
+			Java:  Side{Clients: 1, Callers: 4, Timeout: -1},
+			Least: 0.2, Most: 0.6, Used: most, Uneven: true},
+		Scenario{Name: "calls of 10 permits and of 1", Limit: usual, Go: tens, Java: one(4),
+			Least: 0.25, Most: 0.6, Used: most, Uneven: true},
+		Scenario{Name: "calls of 1 permit and of 10", Limit: usual, Go: one(4), Java: tens,
+			Least: 0.4, Most: 0.75, Used: 0.9, Uneven: true},
 		Scenario{Name: "Go takes leases", Limit: Limit{400, 400 * time.Millisecond}, Go: one(4), Java: one(4),
 			Options: leases, Least: 0.2, Most: 0.8, Used: most, Uneven: true},
 	)

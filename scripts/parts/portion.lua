@@ -1,4 +1,4 @@
--- portion.lua: how much of the limit this Client may take while others wait: other Clients, and Java. A
+-- portion.lua: how much of the limit this Client may take beside other Clients that wait, and Java. A
 -- Client that has taken its portion leaves the rest to them for a moment (judge.lua).
 --
 -- The field `waiting` names the Clients with waiting callers: for each Client its session, the permits that
@@ -12,7 +12,7 @@
 -- a bit now and then.
 --
 -- ARGV[14]  the permits that the callers of this Client in line want; those that it was granted in the last
---           interval; those that it has left to others and that are still there; those that it was granted
+--           interval; those that it has left and that are still there; those that it was granted
 --           in the last eighth of an interval; those that Java took lately, or - if no Java client uses the
 --           limiter; 1 to count these (java.lua). Missing or empty if none of its callers stood in line
 --           lately, or if a caller of this call cannot wait, because such a caller takes the permits that
@@ -41,16 +41,16 @@ local function otherWaiters(l)
   return others, ahead, crowd, noted, till
 end
 
--- portionOfJava returns the permits that belong to Java, which took some lately, beside Clients of Go: a number
--- that may have a fraction.
+-- portionOfJava returns the permits that belong to Java, which took some lately, beside Clients of Go: a
+-- number that may have a fraction.
 local function portionOfJava(l, took, clients)
   local LOOKS, LEAST, SECOND = 32, 0.16, 1000
   local fair, turn = l.rate / (clients + 1), math.floor(l.now / math.max(1, l.interval))
   if turn % LOOKS == 0 then -- it may have come, and want many permits at a time
     return fair
   end
-  local look = turn % math.ceil(SECOND / math.max(1, l.interval)) == 0 and math.max(LEAST, l.rate / LOOKS) or 0
-  return math.min(fair, 2 * took + look)
+  local looks = turn % math.ceil(SECOND / math.max(1, l.interval)) == 0
+  return math.min(fair, 2 * took + (looks and math.max(LEAST, l.rate / LOOKS) or 0))
 end
 
 -- portion reads argument, which is ARGV[14], for a call whose first request is for first permits. It returns

@@ -15,9 +15,9 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A redisson models how a Redisson instance waits (redisson-4.7.0): a refused call sleeps until the oldest record
-// is due, wakes up at the next tick of a timer, and asks again. compat_test plays some of the scenarios with the
-// real one.
+// A redisson models how a Redisson instance waits (redisson-4.7.0): a refused call sleeps until the
+// oldest record is due, wakes up at the next tick of a timer, and asks again. compat_test plays
+// some of the scenarios with the real one.
 type redisson struct {
 	*redis.Client
 	shares.Limit
