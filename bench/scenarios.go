@@ -7,7 +7,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/internal/shares"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
@@ -182,7 +181,6 @@ var scenarios = []scenario{
 			{"wait p99 ms", 0, func(s sample) float64 { return s.p99 / 1e3 }, less},
 		},
 	},
-	{name: "java", about: "how waiters of Go and of Java divide a limit", custom: besideJava},
 	{
 		name: "locks", about: "a lock: one caller, and 64 in one process and in four",
 		crowds: []crowd{{1, 1}, {64, 1}, {64, processes}},
@@ -247,22 +245,4 @@ func (e *env) usedMemory(ctx context.Context) float64 {
 	info := get(e.admin.InfoMap(ctx, "memory").Result())["Memory"]
 	get(fmt.Sscan(info["used_memory"]+" "+info["mem_clients_normal"], &used, &clients))
 	return used - clients
-}
-
-// besideJava lets waiters of both languages want more than a limit allows, and then Go alone. Runs of a
-// scenario are side by side, each with a Redisson instance of its own, whose timers tick at random moments.
-func besideJava(ctx context.Context, e *env) table {
-	peer := get(e.java(ctx))
-	t := table{{"limit and callers", "due to Java", "got by Java", "used"}}
-	for _, sc := range append(shares.Scenarios[:amount(e, 3, 1):3], shares.Alone[0]) {
-		runs := get(shares.Repeat(ctx, peer, sc, amount(e, 5*time.Second, 400*time.Millisecond), e.rounds))
-		var got []float64
-		for _, r := range runs {
-			got = append(got, r.Java.Got)
-		}
-		t = append(t, []string{
-			sc.String(), figure(runs[0].Java.Due), figure(median(got)), figure(runs.Used().Median),
-		})
-	}
-	return t
 }
