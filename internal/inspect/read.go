@@ -38,9 +38,6 @@ const (
 func Read(
 	ctx context.Context, rdb redis.UniversalClient, hash string, records int, ids ...string,
 ) (*Limiter, error) {
-	if records < Least || records > Most {
-		return nil, fmt.Errorf("records is %d, must be between %d and %d", records, Least, Most)
-	}
 	r := newReading(hash, records, ids)
 	r.apart = redisx.KindOf(rdb).Sharded && !wire.SameSlot(hash, r.pairs[0].value.name)
 	if err := transact(ctx, rdb, hash, r); err != nil {

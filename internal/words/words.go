@@ -2,12 +2,18 @@
 package words
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -64,4 +70,44 @@ func Harmless(text string) string {
 		}
 		return r
 	}, WithoutPasswords(text))
+}
+
+// JSON writes v as JSON with an indent, which may be empty. It escapes all that is no printable character,
+// such as DEL, U+0080 to U+009F and marks of direction, because names may contain anything and a terminal
+// obeys it.
+func JSON(w io.Writer, v any, indent string) error {
+	var plain bytes.Buffer
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	var safe bytes.Buffer
+	for _, r := range plain.String() {
+		if unicode.IsPrint(r) || r == '\n' {
+			safe.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&safe, `\u%04x`, unit)
+		}
+	}
+	_, err := safe.WriteTo(w)
+	return err
+}
+
+// Version returns the version of the program as go install and go build record it, "(devel)" under go run,
+// the commit if it was built in a clone, and the release of Go that built it.
+func Version() string {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v += " " + s.Value
+			}
+		}
+	}
+	return fmt.Sprintf("%s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
