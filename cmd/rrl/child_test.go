@@ -11,13 +11,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -106,50 +106,10 @@ func (p *process) runs(code int, stdout, stderr string) {
 	p.ends(code, stdout, stderr)
 }
 
-// The exit code is that of the command. A command that cannot run costs no permits, and a lock is given back
-// in any case.
-func TestExitCodesOfACommand(t *testing.T) {
+// A command of a fenced lock has its token, which grows. It does not run if Redis is down.
+func TestTokenOfACommand(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"notes": 0o600, "broken": 0o700} {
-		redistest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("\x7fELF: not really\n"), mode))
-	}
-	for _, claim := range claims {
-		for _, c := range []struct {
-			command string // split at |; DIR is the directory
-			code    int
-			stderr  string
-		}{
-			{"sh|-c|true", 0, `": `},
-			{"sh|-c|exit 7", 7, `": `},
-			{"sh|-c|kill -TERM $$", 128 + 15, `": `},
-			{"rrl-no-such-one", 127, `rrl: exec: "rrl-no-such-one": executable file not found in $PATH`},
-			{"DIR/nothing", 127, "no such file or directory"},
-			{"DIR/notes", 126, "permission denied"},
-			{"DIR/broken", 126, "exec format error"},
-		} {
-			server := fives(t)
-			command := strings.Split(strings.Replace(c.command, "DIR", dir, 1), "|")
-			p := detachedArgs(t, server, append(append(strings.Fields(claim), "--"), command...)...)
-			p.runs(c.code, "", c.stderr)
-			stays := !strings.HasPrefix(claim, "lock") && (c.code < exitCannotRun || c.code > exitSignalled)
-			if isTaken(t, server, claim) != stays || strings.Contains(p.stderr.String(), "not given back") {
-				t.Errorf("%s -- %s: still taken is %v\n%s", claim, c.command, !stays, &p.stderr)
-			}
-		}
-	}
-}
-
-// The command has the stdin and stdout of rrl, and the token of a fenced lock; rrl itself prints to stderr.
-func TestStreamsOfACommand(t *testing.T) {
-	t.Parallel()
-	server := fives(t)
-	p := detached(t, server, "acquire api --json", "cat; echo oops >&2")
-	p.Stdin = strings.NewReader("passed on\n")
-	p.runs(0, "passed on\n", `"granted": true`)
-	if !strings.HasSuffix(p.stderr.String(), "}\noops\n") {
-		t.Errorf("stderr:\n%s", &p.stderr)
-	}
+	server := redistest.Start(t)
 	last := time.Now().Add(-time.Hour).UnixMicro()
 	for range 2 {
 		p := detached(t, server, "lock x --fenced -q", `echo "$RRL_TOKEN"`)
@@ -162,32 +122,9 @@ func TestStreamsOfACommand(t *testing.T) {
 		}
 		last = token
 	}
-}
-
-// A command does not run if its permits or lock were refused, or Redis is down.
-func TestCommandDoesNotRun(t *testing.T) {
-	t.Parallel()
-	server := fives(t)
-	h := held(t, server, "x")
-	steps(t, server.Addr, step{"acquire api -n 4", 0, "granted", ""})
-	runs := func(claim string, code int, stderr string) *process {
-		p := detached(t, server, claim, "echo ran")
-		p.runs(code, "", stderr)
-		return p
-	}
-	runs("acquire api -n 2", 1, "refused")
-	runs("lock x --wait 10ms", 1, "refused")
-	for _, claim := range claims {
-		claim = strings.Replace(claim, "lock", "lock --wait 0", 1)
-		if p := runs(claim+" -q --refused-code 75", 75, ""); p.stderr.Len() > 0 {
-			t.Errorf("%s -q printed %s", claim, &p.stderr)
-		}
-	}
-	runs("acquire nothing", 2, "rrl set NAME RATE INTERVAL sets a rate")
-	redistest.NoError(t, h.Unlock(t.Context()))
 	server.Stop()
 	for _, claim := range claims {
-		runs(claim, 2, "cannot reach Redis")
+		detached(t, server, claim, "echo ran").runs(exitError, "", "cannot reach Redis")
 	}
 }
 
@@ -353,4 +290,41 @@ func TestForcedWhileACommandRuns(t *testing.T) {
 	steps(t, server.Addr, step{"unlock x --force --yes", 0, "unlocked", ""})
 	redistest.Must(io.WriteString(stdin, "go on\n"))(t)
 	p.ends(exitLost, "", "it was lost")
+}
+
+// outstandingOf returns the permits of api that are outstanding.
+func outstandingOf(t *testing.T, s *redistest.Server) int64 {
+	t.Helper()
+	l := redistest.Must(inspect.Read(t.Context(), s.Client(t), "api", inspect.Few))(t)
+	if !l.Holds() {
+		t.Errorf("findings: %v", l.Findings)
+	}
+	return outstanding(l)
+}
+
+// If Redis is away when the command ends, rrl tells how to settle later. The file for its number is removed.
+func TestReserveWhileRedisGoesAway(t *testing.T) {
+	t.Parallel()
+	server := fives(t)
+	proxy := redistest.StartProxy(t, server.Addr)
+	dir := t.TempDir()
+	p := detached(t, &redistest.Server{Addr: proxy.Addr}, "reserve api 3 -q",
+		`echo ready; read line; echo 1 > "$RRL_USED"; exit 7`)
+	p.Env = append(p.Env, "TMPDIR="+dir)
+	stdin, _ := p.started()
+	proxy.Down()
+	proxy.Cut()
+	redistest.Must(io.WriteString(stdin, "go on\n"))(t)
+	p.ends(7, "", "rrl: not settled: ")
+	if left := redistest.Must(os.ReadDir(dir))(t); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+	if n := outstandingOf(t, server); n != 3 {
+		t.Errorf("%d permits are outstanding, want 3", n)
+	}
+	id := reservation.FindString(p.stderr.String())
+	steps(t, server.Addr, step{"settle " + id + " 1", 0, "settled, permits 1", ""})
+	if n := outstandingOf(t, server); n != 1 {
+		t.Errorf("%d permits are outstanding, want 1", n)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -20,33 +19,35 @@ func TestDocs(t *testing.T) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultVersionFlag()
 	root.InitDefaultHelpFlag()
-	commands, flags := map[string]bool{}, map[string]bool{}
-	walk(root, func(cmd *cobra.Command) {
+	commands, flags := map[string]bool{"completion SHELL": true}, map[string]bool{}
+	for _, cmd := range append(root.Commands(), root) {
 		names := func(f *pflag.Flag) { flags[f.Name] = true }
 		cmd.Flags().VisitAll(names)
 		cmd.PersistentFlags().VisitAll(names)
-	})
-	for _, cmd := range root.Commands() {
-		commands[cmd.Name()] = true
-		ofCobra := cmd.Name() == "completion" || cmd.Name() == "help"
-		if !ofCobra && !strings.Contains(page, "\n| `"+cmd.Use+"` |") {
-			t.Errorf("docs/rrl.md has no row for %q", cmd.Use)
+		if name := cmd.Name(); name != "completion" && name != "help" && cmd != root {
+			commands[cmd.Use] = true
 		}
 	}
-	for name := range flags {
-		if !regexp.MustCompile("`--" + name + "\\b").MatchString(page) {
-			t.Errorf("docs/rrl.md does not name --%s", name)
+	for what, of := range map[string]struct {
+		pattern string
+		are     map[string]bool
+	}{
+		"command": {"(?m)^\\| `([a-z][a-z-]*[^`]*)` \\| [a-z]", commands},
+		"flag":    {`--([a-z][a-z-]*)`, flags},
+	} {
+		named := map[string]bool{}
+		for _, name := range regexp.MustCompile(of.pattern).FindAllStringSubmatch(page, -1) {
+			named[name[1]] = true
 		}
-	}
-	rows := regexp.MustCompile("(?m)^\\| `([a-z][a-z-]*)[^`]*` \\|")
-	for _, row := range rows.FindAllStringSubmatch(page, -1) {
-		if !commands[row[1]] {
-			t.Errorf("docs/rrl.md names %q, which is no command", row[1])
+		for name := range of.are {
+			if !named[name] {
+				t.Errorf("docs/rrl.md does not name the %s %q", what, name)
+			}
 		}
-	}
-	for _, name := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(page, -1) {
-		if !flags[name[1]] {
-			t.Errorf("docs/rrl.md names --%s, which is no flag", name[1])
+		for name := range named {
+			if !of.are[name] {
+				t.Errorf("docs/rrl.md names %q, which is no %s", name, what)
+			}
 		}
 	}
 }
@@ -68,17 +69,6 @@ func contents(t *testing.T, file string) string {
 	t.Helper()
 	text := redistest.Must(os.ReadFile(file))(t)
 	return string(text)
-}
-
-// walk visits a command and its subcommands, except those of cobra.
-func walk(cmd *cobra.Command, visit func(cmd *cobra.Command)) {
-	if cmd.Name() == "completion" {
-		return // cobra's, which documents itself
-	}
-	visit(cmd)
-	for _, sub := range cmd.Commands() {
-		walk(sub, visit)
-	}
 }
 
 // Files are completed where an argument is a file.

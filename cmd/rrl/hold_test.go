@@ -13,7 +13,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
-	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 // claims are the commands that take something and run a command: 2 of 5 permits, or a lock.
@@ -124,30 +123,6 @@ func TestResultsThatCannotBePrintedAreGivenBack(t *testing.T) {
 			t.Errorf("%q: code %d", args, code)
 		}
 	}
-}
-
-// With a timeout or --wait, acquire waits until the permits are back, and no longer.
-func TestAcquireWaits(t *testing.T) {
-	fixtures.InBubble(t, 1, time.Minute, func(l *fixtures.Limiter) {
-		a := &app{stderr: l.Output()}
-		for _, step := range []struct {
-			timeout time.Duration
-			wait    bool
-			want    string
-		}{
-			{0, false, "granted, permits 1, remaining 0 of 1"},
-			{0, false, "refused, permits 1, remaining 0 of 1, retry after 1m"},
-			{0, true, "granted, permits 1, waited 1m"},
-			{time.Hour, false, "granted, permits 1, waited 1m"},
-			{30 * time.Second, false, "refused, permits 1, waited 30s"},
-		} {
-			q := &acquisition{permits: 1, timeout: step.timeout, wait: step.wait}
-			got, err := a.takePermits(l.Context(), l.RateLimiter, q)
-			if err != nil || got.result.String() != step.want {
-				l.Errorf("%+v: %v, %v", step, got.result, err)
-			}
-		}
-	})
 }
 
 func TestMillisAreRoundedUp(t *testing.T) {

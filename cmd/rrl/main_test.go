@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,27 +124,6 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// A name may begin with -, and have instructions to a terminal, which JSON escapes.
-func TestOddNames(t *testing.T) {
-	server := redistest.Start(t)
-	steps(t, server.Addr,
-		step{"set -- -x 5 1h", 0, "set", ""},
-		step{"acquire -- -x", 0, `"-x": granted`, ""},
-		step{"acquire --json -- -x -- true", 0, "", `"granted": true`},
-		step{"acquire -- -x -- -- true", 126 + 1, "", "--"}, // a command called --
-		step{"reserve -- -x 2 -- true", 0, "", "reserved"},
-		step{"lock -- -y -- true", 0, "", "locked"},
-		step{"lock --lease 1s -- -y", 0, "locked", ""},
-		step{"acquire -- -x true", exitError, "", `unexpected argument "true"`},
-		step{"acquire -- -x 1 -- true", exitError, "", "2 arguments before --, must be NAME"},
-		step{"acquire -- true -- true", exitError, "", "0 arguments before --, must be NAME"},
-		step{"inspect redis+cluster://:x@y", exitError, "", "NAME is an address (argument 1), which belongs"},
-		step{"set a\u202e\x7f\u009b\U000e0001 5 1h", 0, "set", ""},
-		step{"acquire --json a\u202e\x7f\u009b\U000e0001", 0,
-			`"name": "a\u202e\u007f\u009b\udb40\udc01"`, ""},
-	)
-}
-
 // says reports whether text contains part, or is empty like part.
 func says(text, part string) bool {
 	return strings.Contains(text, part) && (part != "" || text == "")
@@ -205,4 +185,29 @@ func TestInterruptedQuestion(t *testing.T) {
 		t.Errorf("code %d, printed\n%s", got, &text)
 	}
 	steps(t, server.Addr, step{"acquire api", 0, "granted", ""})
+}
+
+// A step is a command line and its result.
+type step struct {
+	args           string // split at spaces
+	code           int
+	stdout, stderr string // parts of them; empty if nothing is printed
+}
+
+// on runs a command line against the Redis at an address.
+func on(t *testing.T, address, args string) (code int, stdout, stderr string) {
+	return rrl(t.Context(), append([]string{"--redis", address}, strings.Fields(args)...)...)
+}
+
+// steps runs command lines against the Redis at an address in turn.
+func steps(t *testing.T, address string, list ...step) {
+	t.Helper()
+	for _, s := range list {
+		code, stdout, stderr := on(t, address, s.args)
+		stdout = regexp.MustCompile(`\s+`).ReplaceAllString(stdout, " ") // JSON in one line
+		if code != s.code || !says(stdout, s.stdout) || !says(stderr, s.stderr) {
+			t.Errorf("rrl %s: code %d, want %d, with %q on stdout and %q on stderr; printed\n%s\n%s",
+				s.args, code, s.code, s.stdout, s.stderr, stdout, stderr)
+		}
+	}
 }

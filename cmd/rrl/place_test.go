@@ -1,45 +1,36 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+// Each address has its hosts, database, kind and name of a master.
 func TestAddressOfRedis(t *testing.T) {
-	for address, want := range map[string]struct {
-		addrs   string
-		db      int
-		cluster bool
-		master  string
-	}{
-		"localhost:6379":                                {addrs: "localhost:6379"},
-		"localhost":                                     {addrs: "localhost:6379"},
-		"[::1]:7000":                                    {addrs: "[::1]:7000"},
-		"localhost:6379/3":                              {addrs: "localhost:6379", db: 3},
-		"redis://localhost:6379/0":                      {addrs: "localhost:6379"},
-		"rediss://x:1":                                  {addrs: "x:1"},
-		":secret@localhost:6379":                        {addrs: "localhost:6379"},
-		"unix:/tmp/redis.sock":                          {addrs: "/tmp/redis.sock"},
-		"unix:///tmp/redis.sock":                        {addrs: "/tmp/redis.sock"},
-		"redis+cluster://a:1,b:2,c":                     {addrs: "a:1 b:2 c:6379", cluster: true},
-		"rediss+cluster://me:secret@a:1":                {addrs: "a:1", cluster: true},
-		"redis+sentinel://a:26379,b:26379/mymaster":     {addrs: "a:26379 b:26379", master: "mymaster"},
-		"redis+sentinel://me:secret@a:26379/mymaster/2": {addrs: "a:26379", master: "mymaster", db: 2},
+	for address, want := range map[string]string{
+		"localhost:6379":                                "[localhost:6379] 0 false ",
+		"localhost":                                     "[localhost:6379] 0 false ",
+		"[::1]:7000":                                    "[[::1]:7000] 0 false ",
+		"localhost:6379/3":                              "[localhost:6379] 3 false ",
+		"redis://localhost:6379/0":                      "[localhost:6379] 0 false ",
+		"rediss://x:1":                                  "[x:1] 0 false ",
+		":secret@localhost:6379":                        "[localhost:6379] 0 false ",
+		"unix:/tmp/redis.sock":                          "[/tmp/redis.sock] 0 false ",
+		"unix:///tmp/redis.sock":                        "[/tmp/redis.sock] 0 false ",
+		"redis+cluster://a:1,b:2,c":                     "[a:1 b:2 c:6379] 0 true ",
+		"rediss+cluster://me:secret@a:1":                "[a:1] 0 true ",
+		"redis+sentinel://a:26379,b:26379/mymaster":     "[a:26379 b:26379] 0 false mymaster",
+		"redis+sentinel://me:secret@a:26379/mymaster/2": "[a:26379] 2 false mymaster",
 	} {
-		opts, err := parseAddress(address)
-		if err != nil {
-			t.Errorf("%s: %v", address, err)
-			continue
-		}
-		if !slices.Equal(opts.Addrs, strings.Fields(want.addrs)) || opts.DB != want.db ||
-			opts.IsClusterMode != want.cluster || opts.MasterName != want.master ||
-			(opts.TLSConfig != nil) != strings.HasPrefix(address, "rediss") ||
-			(opts.Password == "secret") != strings.Contains(address, "secret") {
-			t.Errorf("%s: %+v", address, opts)
+		o := redistest.Must(parseAddress(address))(t)
+		got := fmt.Sprintf("%v %d %v %s", o.Addrs, o.DB, o.IsClusterMode, o.MasterName)
+		if got != want || (o.TLSConfig != nil) != strings.HasPrefix(address, "rediss") ||
+			(o.Password == "secret") != strings.Contains(address, "secret") {
+			t.Errorf("%s: %s, want %s; %+v", address, got, want, o)
 		}
 	}
 }

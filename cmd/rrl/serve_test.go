@@ -165,20 +165,3 @@ func TestServeJSON(t *testing.T) {
 	p.signal(os.Interrupt)
 	p.ends(0, "", "")
 }
-
-// serve refuses a wrong flag by its name.
-func TestServeRefusesWrongFlags(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	for args, want := range map[string]string{
-		"--prefix x":      `--prefix is "x", must be a path such as "/limits/"`,
-		"--every 10ms":    "--every is 10ms, must be at least 1s",
-		"--listen 8080":   `--listen is "8080", must be ADDRESS:PORT`,
-		"--listen :0":     "it needs a token",
-		"--allow-changes": "--allow-changes needs a token",
-	} {
-		if code, _, stderr := on(t, s.Addr, "serve "+args); code == 0 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exits with %d and prints %q, want %q", args, code, stderr, want)
-		}
-	}
-}

@@ -22,53 +22,72 @@ import (
 // Each file of testdata/sessions is a session with rrl on a Redis of its own: "$ rrl ..." is a command line,
 // with an answer on stdin after <<<, "> ..." a command of Redis, "#" a comment. The other lines are the
 // output: "! " begins a line on stderr, [1] is an exit code. DIR is a directory, NOW the time of the test in
-// ms, RESERVATION the ID of the last reservation. go test -update writes the output.
+// ms, NODE the first server of a cluster, RESERVATION the ID of the last reservation. go test -update writes
+// the output.
 //
 // In fake time, in which each command takes a second, the output is the same each time but for random names.
-// On a real server only the times differ from it.
+// On a real server only the times differ from it. Two sessions are played on real servers only: cluster.txt
+// on a cluster, and commands.txt, because processes have no fake time.
 func TestSessions(t *testing.T) {
 	files := redistest.Must(filepath.Glob("testdata/sessions/*.txt"))(t)
 	for _, file := range files {
-		t.Run("miniredis/"+filepath.Base(file), func(t *testing.T) {
+		name := filepath.Base(file)
+		t.Run("Redis/"+name, func(t *testing.T) {
+			t.Parallel()
+			s := &session{T: t}
+			if name == "cluster.txt" {
+				cluster := redistest.StartCluster(t)
+				s.rdb, s.addrs = cluster.Client(t), cluster.Addrs
+			} else {
+				server := redistest.Start(t)
+				s.rdb, s.addrs = server.Admin(), []string{server.Addr}
+			}
+			golden.CheckTimeless(t, file, s.play(file))
+		})
+		if name == "cluster.txt" || name == "commands.txt" {
+			continue
+		}
+		t.Run("miniredis/"+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rdb := redistest.MiniClient(t, redistest.Mini(t))
-				at := place{dialer: rdb.Options().Dialer}
-				golden.Check(t, file, play(t, file, rdb, at, time.Sleep))
+				s := &session{T: t, rdb: rdb, addrs: []string{rdb.Options().Addr}, pause: time.Second}
+				s.at.dialer = rdb.Options().Dialer
+				golden.Check(t, file, s.play(file))
 			})
 		})
-		t.Run("Redis/"+filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			golden.CheckTimeless(t, file, play(t, file, server.Admin(), place{}, func(time.Duration) {}))
-		})
 	}
-	if len(files) < 8 {
+	if len(files) < 14 {
 		t.Errorf("only %d sessions", len(files))
 	}
 }
 
-// play carries out the commands of a session on a server, with pauses, and returns the session as it is now.
-func play(
-	t *testing.T, file string, rdb *redis.Client, at place, pause func(d time.Duration),
-) string {
-	s := &session{T: t, rdb: rdb, at: at, dir: t.TempDir()}
-	redistest.NoError(t, os.WriteFile(filepath.Join(s.dir, "bad.txt"), []byte("0\n\nsoon\n"), 0o600))
-	for line := range strings.Lines(contents(t, file)) {
+type session struct {
+	*testing.T
+	rdb   redis.UniversalClient
+	addrs []string // of the servers: one, or those of a cluster
+	at    place
+	pause time.Duration // after each command
+	dir   string
+	id    string          // of the last reservation
+	out   strings.Builder // the session as it is now
+}
+
+// play carries out the commands of a session, with pauses, and returns the session as it is now.
+func (s *session) play(file string) string {
+	s.dir = s.TempDir()
+	for name, text := range map[string]string{
+		"bad.txt": "0\n\nsoon\n", "requests.txt": "0 2\n0.1\n150ms 2\n", "broken": "\x7fELF: not really\n",
+	} {
+		redistest.NoError(s, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600))
+	}
+	redistest.NoError(s, os.Chmod(filepath.Join(s.dir, "broken"), 0o700))
+	for line := range strings.Lines(contents(s.T, file)) {
 		s.line(line)
 		if line[0] == '$' {
-			pause(time.Second)
+			time.Sleep(s.pause)
 		}
 	}
 	return s.out.String()
-}
-
-type session struct {
-	*testing.T
-	rdb *redis.Client
-	at  place
-	dir string
-	id  string          // of the last reservation
-	out strings.Builder // the session as it is now
 }
 
 // line carries out a line of a session.
@@ -86,11 +105,17 @@ func (s *session) line(line string) {
 		for _, arg := range s.words(text[1:]) {
 			args = append(args, arg)
 		}
-		redistest.NoError(s, s.rdb.Do(s.Context(), args...).Err())
+		cmd := redis.NewCmd(s.Context(), args...)
+		_ = s.rdb.Process(s.Context(), cmd)
+		redistest.NoError(s, cmd.Err())
 	case strings.HasPrefix(text, "$ rrl"):
 		s.out.WriteString(line)
 		command, answer, _ := strings.Cut(strings.TrimPrefix(text, "$ rrl"), "<<<")
-		args := append([]string{"--redis", s.rdb.Options().Addr}, s.words(command)...)
+		address := s.addrs[0]
+		if len(s.addrs) > 1 {
+			address = "redis+cluster://" + strings.Join(s.addrs, ",")
+		}
+		args := append([]string{"--redis", address}, s.words(command)...)
 		code, stdout, stderr := typedAt(s.Context(), s.at, strings.TrimSpace(answer)+"\n", args...)
 		s.output("", stdout)
 		s.output("! ", stderr)
@@ -106,7 +131,7 @@ func (s *session) words(line string) (words []string) {
 		if word[0] == '"' {
 			word = redistest.Must(strconv.Unquote(word))(s)
 		}
-		word = strings.NewReplacer("DIR", s.dir, "RESERVATION", s.id).Replace(word)
+		word = strings.NewReplacer("DIR", s.dir, "RESERVATION", s.id, "NODE", s.addrs[0]).Replace(word)
 		if offset, ok := strings.CutPrefix(word, "NOW"); ok {
 			ms, _ := strconv.ParseInt(offset, 10, 64)
 			word = fmt.Sprint(time.Now().UnixMilli() + ms)
@@ -128,6 +153,7 @@ var random = []struct {
 		"7c9e6679-7425-40de-944b-e07fc1f90ae7:6148914691236517205",
 	},
 	{regexp.MustCompile(`svc:\d{19}`), "svc:6148914691236517205"},
+	{regexp.MustCompile(`\S*/rrl-used-\d+`), "USED"},
 }
 
 // reservation is the ID of a reservation, base64 of JSON.
@@ -173,7 +199,10 @@ func (s *session) output(mark, text string) {
 	if id := reservation.FindString(text); id != "" {
 		s.id = id
 	}
-	text = strings.NewReplacer(s.dir, "DIR", s.rdb.Options().Addr, "ADDRESS").Replace(withoutRandom(text))
+	text = strings.ReplaceAll(withoutRandom(text), s.dir, "DIR")
+	for _, address := range s.addrs {
+		text = strings.ReplaceAll(text, address, "ADDRESS")
+	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}

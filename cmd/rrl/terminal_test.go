@@ -214,3 +214,18 @@ func TestWatchWithoutRedis(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, all)
 	}
 }
+
+// On a terminal the picture has colours, unless the environment forbids them; so has the demo.
+func TestCompareOnATerminal(t *testing.T) {
+	t.Parallel()
+	for env, red := range map[string]bool{"A=": true, "NO_COLOR=1": false, "TERM=dumb": false} {
+		s := onTerminal(t, []string{env}, "compare", "--traffic", "edge")
+		code, all := s.ends()
+		if code != 0 {
+			t.Fatalf("%s: code %d, printed\n%s", env, code, all)
+		}
+		if got := strings.Contains(all, "\x1b[31m"); got != red {
+			t.Errorf("%s: red is %v, want %v", env, got, red)
+		}
+	}
+}

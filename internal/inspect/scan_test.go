@@ -1,8 +1,10 @@
 package inspect_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +57,13 @@ func scanOn(t *testing.T, rdb *redis.Client) {
 	if err != nil || len(found) != 5 || !done.Stopped {
 		t.Errorf("%d, %+v, %v", len(found), done, err)
 	}
+	for i := range 3 {
+		rdb.HSet(t.Context(), fmt.Sprint("lock", i), "5e4f0f64-8d3c-4bb4-9a63-3a0c6f1c2a11:52", 1)
+	}
+	_, locks, done, err := inspect.Scan{Match: "lock*", Limit: 2}.All(t.Context(), rdb)
+	if err != nil || len(locks) != 2 || !done.Stopped {
+		t.Errorf("%d locks, %+v, %v", len(locks), done, err)
+	}
 }
 
 // The clients of a PER_CLIENT limiter are counted, and some of them read.
@@ -81,5 +90,76 @@ func TestScanClients(t *testing.T) {
 		if err != nil || len(ids) != inspect.MostClients+4 || ids[0] != "id-00" {
 			t.Errorf("%s: %v, %v", l.Name, ids, err)
 		}
+	}
+}
+
+// An error names the missing right.
+func TestReadWithoutARight(t *testing.T) {
+	s := redistest.Start(t)
+	s.Admin().Do(t.Context(), "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-zcard")
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" })
+	if _, err := inspect.Read(t.Context(), rdb, "x", inspect.Few); err == nil ||
+		!strings.Contains(err.Error(), "NOPERM") || !strings.Contains(err.Error(), "zcard") {
+		t.Error(err)
+	}
+}
+
+// Looking needs exactly the rights that docs/keys.md lists.
+func TestRights(t *testing.T) {
+	rights := redistest.Rights(t, "../../docs/keys.md", "looker", 1)
+	s := redistest.Start(t)
+	admin := s.Admin()
+	set(t, clientOn(t, s.Client(t)).RateLimiter("a"), rratelimiter.PerClient, 5, time.Minute)
+	admin.HSet(t.Context(), "lock", "5e4f0f64-8d3c-4bb4-9a63-3a0c6f1c2a11:52", 1)
+	admin.PExpire(t.Context(), "lock", time.Minute)
+	looks := func(rights []string) error {
+		redistest.Allow(t, "looker", rights, admin)
+		rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "looker", "secret" })
+		found, locks, _, err := inspect.Scan{}.All(t.Context(), rdb)
+		if err == nil && (len(found) != 1 || len(found[0].Findings) > 0) {
+			err = errors.New("the limiter was not read")
+		}
+		if err == nil && (len(locks) != 1 || len(locks[0].Findings) > 0) {
+			err = errors.New("the lock was not read")
+		}
+		if err == nil { // as inspect does
+			_, err = inspect.EndedHoldsOf(t.Context(), rdb, "lock")
+		}
+		return errors.Join(err, rdb.Ping(t.Context()).Err())
+	}
+	if err := looks(rights); err != nil || len(rights) < 10 {
+		t.Fatalf("with %v: %v", rights, err)
+	}
+	for i, right := range rights {
+		if i < 2 {
+			continue // on, and the password
+		}
+		if err := looks(slices.Delete(slices.Clone(rights), i, i+1)); err == nil {
+			t.Errorf("%s is not needed", right)
+		}
+	}
+}
+
+// Keys that a user may not read, or that other programs wrote, do not prevent a list of the others.
+func TestScanOfWhatCannotBeRead(t *testing.T) {
+	s := redistest.Start(t)
+	c := clientOn(t, s.Client(t))
+	set(t, c.RateLimiter("mine"), rratelimiter.Overall, 5, time.Minute)
+	set(t, c.RateLimiter("others"), rratelimiter.Overall, 5, time.Minute)
+	s.Admin().HSet(t.Context(), "mine:loan", "rate", "3.5%", "interval", "monthly", "type", "loan")
+	s.Admin().HSet(t.Context(), "mine:broken", "rate", 5, "interval", "monthly", "type", "0")
+	s.Admin().HSet(t.Context(), "mine:negative", "rate", -5, "interval", "1000", "type", "0")
+	s.Admin().Do(t.Context(), "ACL", "SETUSER", "app", "on", "nopass", "+@all", "~mine*", "~{mine}*",
+		"~{mine:negative}*", "%R~{mine:broken}:value")
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" })
+	found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+	if err != nil || !slices.Equal(namesOf(found), []string{"mine", "mine:broken", "mine:negative"}) {
+		t.Fatal(namesOf(found), err)
+	}
+	if f := found[1].Findings; len(f) != 1 || !strings.Contains(f[0].What, "NOPERM") {
+		t.Errorf("%+v", f)
+	}
+	if f := found[2].Findings; len(f) != 1 || f[0].Fault != "B22" {
+		t.Errorf("%+v", f)
 	}
 }

@@ -7,14 +7,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-func TestCount(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 keys", 1: "1 key", 2: "2 keys", -1: "-1 keys"} {
-		if got := words.Count(n, "key"); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 // A name is never an instruction to a terminal.
 func TestName(t *testing.T) {
 	for name, want := range map[string]string{
