@@ -76,7 +76,7 @@ func rateArgs(args []string) (rate int64, interval time.Duration, err error) {
 // forms are the values that flags take, by the type of the flag.
 var forms = map[string]string{
 	"int": "an integer", "int64": "an integer", "uint64": "an integer of at least 0", "float64": "a number",
-	"bool": "true or false", "rate": "a number, or a rate such as 5/1s",
+	"bool":     "true or false",
 	"duration": "a duration with a unit, such as 500ms, 1s, 1m30s or 24h; there is no unit for days",
 }
 
@@ -100,37 +100,6 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	return err
-}
-
-// A perInterval is a flag for a rate: a number, or a number and an interval, as in 5/1s.
-type perInterval struct {
-	text string
-	set  func(n float64, interval time.Duration) // interval is 0 if it is not given
-}
-
-// String implements pflag.Value.
-func (p *perInterval) String() string { return p.text }
-
-// Type implements pflag.Value.
-func (*perInterval) Type() string { return "rate" }
-
-// Set implements pflag.Value.
-func (p *perInterval) Set(text string) error {
-	number, per, cut := strings.Cut(text, "/")
-	n, err := strconv.ParseFloat(number, 64)
-	var interval time.Duration
-	if cut && err == nil {
-		interval, err = time.ParseDuration(per)
-	}
-	if err == nil && cut && interval <= 0 {
-		err = errors.New("the interval is not positive")
-	}
-	if err != nil {
-		return err
-	}
-	p.text = text
-	p.set(n, interval)
-	return nil
 }
 
 // yesFlag adds the flag that answers a question.

@@ -16,7 +16,8 @@ import (
 )
 
 func (a *app) compareCommand() *cobra.Command {
-	c, inRate := &comparing{app: a}, false
+	c := &comparing{app: a}
+	var rate string
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "Show what limiters of each algorithm do with the same requests",
@@ -40,20 +41,22 @@ the whole rate.
 Buckets have room for --capacity permits, and the queue for as many waiting requests. For the limit
 of concurrency, a request is at work for --hold; at most as many are at work as the rate allows.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if inRate && cmd.Flags().Changed("per") {
-				return errors.New("--rate has an interval, so --per must be absent")
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if _, _, cut := strings.Cut(rate, "/"); !cut {
+				c.plan.Rate, err = integer("--rate", rate)
+			} else if cmd.Flags().Changed("per") {
+				err = errors.New("--rate has an interval, so --per must be absent")
+			} else if c.plan.Rate, c.plan.Per, err = rateArgs([]string{rate}); err != nil {
+				err = fmt.Errorf("--rate is %q: %w", rate, err)
+			}
+			if err != nil {
+				return err
 			}
 			return c.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
-	c.plan.Rate, c.plan.Per = 20, time.Second
-	flags.Var(&perInterval{"20", func(n float64, per time.Duration) {
-		if c.plan.Rate = int64(n); per > 0 {
-			c.plan.Per, inRate = per, true
-		}
-	}}, "rate", "permits in an interval, 1 to 1000000, or a rate such as 20/1s")
+	flags.StringVar(&rate, "rate", "20", "permits in an interval, 1 to 1000000, or a rate such as 20/1s")
 	flags.DurationVar(&c.plan.Per, "per", time.Second, "the interval, 10ms to 24h")
 	flags.StringVar(&c.kind, "traffic", "edge",
 		strings.Join(traffic.Kinds(), ", ")+", or a file with 4000 requests at most")

@@ -2,9 +2,14 @@ package traffic
 
 import (
 	"context"
-	"fmt"
+	"net"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
@@ -13,27 +18,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
-// An algorithm is one kind of limiter in memory, and the behaviour of its requests.
-type algorithm struct {
-	name  string
-	limit int64 // the most permits at once; 0 if the remaining part is unknown
-
-	waits int64         // how many requests may wait in a queue; 0: a refused request has failed
-	hold  time.Duration // of a limit of concurrency: after this time permits are given back; 0: never
-
-	// one makes a limiter.
-	one func(opts ...limit.Option) (limit.Limiter, error)
-}
-
-// made completes an algorithm with the method of the library that makes its limiters, which returns an
-// interface of more methods than are needed here.
-func made[L limit.Limiter](a algorithm, one func(opts ...limit.Option) (L, error)) algorithm {
-	a.one = func(opts ...limit.Option) (limit.Limiter, error) { return one(opts...) }
-	return a
-}
-
-// algorithms returns all algorithms but RRateLimiter, from the coarsest to the finest.
-func (p *Plan) algorithms() []algorithm {
+// lanes returns a lane for each algorithm but RRateLimiter, from the coarsest to the finest.
+func (p *Plan) lanes() []lane {
 	window := fixedwindow.Window{Rate: p.Rate, Interval: p.Per}
 	counter := slidingwindow.Counter{Rate: p.Rate, Interval: p.Per}
 	log := slidingwindow.Log{Rate: p.Rate, Interval: p.Per}
@@ -43,31 +29,29 @@ func (p *Plan) algorithms() []algorithm {
 	smooth := tokenbucket.Smooth{Rate: float64(p.Rate), Interval: p.Per}
 	warm := tokenbucket.Smooth{Rate: float64(p.Rate), Interval: p.Per, WarmUp: p.Per}
 	atOnce := concurrency.Limit{Most: p.AtOnce(), Lease: 2 * p.Per}
-	return []algorithm{
-		made(algorithm{name: "fixed window", limit: p.Rate}, window.InMemory),
-		made(algorithm{name: "sliding counter", limit: p.Rate}, counter.InMemory),
-		made(algorithm{name: "sliding log", limit: p.Rate}, log.InMemory),
-		made(algorithm{name: "token bucket", limit: p.Capacity}, bucket.InMemory),
-		made(algorithm{name: "leaky meter", limit: p.Capacity}, meter.InMemory),
-		made(algorithm{name: "leaky queue", waits: p.Capacity}, queue.InMemory),
-		made(algorithm{name: "smooth"}, smooth.InMemory),
-		made(algorithm{name: "warm-up"}, warm.InMemory),
-		made(algorithm{name: "concurrency", limit: p.AtOnce(), hold: p.Hold},
-			atOnce.InMemory),
+	return []lane{
+		made(p, lane{name: "fixed window"}, p.Rate, window.InMemory),
+		made(p, lane{name: "sliding counter"}, p.Rate, counter.InMemory),
+		made(p, lane{name: "sliding log"}, p.Rate, log.InMemory),
+		made(p, lane{name: "token bucket"}, p.Capacity, bucket.InMemory),
+		made(p, lane{name: "leaky meter"}, p.Capacity, meter.InMemory),
+		made(p, lane{name: "leaky queue", waits: p.Capacity}, 0, queue.InMemory),
+		made(p, lane{name: "smooth"}, 0, smooth.InMemory),
+		made(p, lane{name: "warm-up"}, 0, warm.InMemory),
+		made(p, lane{name: "concurrency", hold: p.Hold}, p.AtOnce(), atOnce.InMemory),
 	}
 }
 
-// lane returns the lane of a limiter of an algorithm.
-func (a *algorithm) lane(c *clock) (lane, error) {
-	l, err := a.one(limit.WithClock(c.now))
-	if err != nil {
-		return lane{}, fmt.Errorf("%s: %w", a.name, err)
+// made completes a lane with a limiter of at most all permits at once; 0 if its remaining part is unknown.
+// The methods of the library that make limiters return interfaces of more methods than are needed here.
+func made[L limit.Limiter](p *Plan, l lane, all int64, one func(opts ...limit.Option) (L, error)) lane {
+	c := newClock(p.Per)
+	limiter, err := one(limit.WithClock(c.now))
+	l.limiter, l.set, l.err = limiter, c.set, err
+	if r, ok := any(limiter).(limit.Releaser); ok && all > 0 {
+		l.left = left(r, all)
 	}
-	made := lane{name: a.name, limiter: l, set: c.set, waits: a.waits, hold: a.hold}
-	if r, ok := l.(limit.Releaser); ok && a.limit > 0 {
-		made.left = left(r, a.limit)
-	}
-	return made, nil
+	return l
 }
 
 // left returns a function that returns the remaining part of a limit. It asks for all permits: either they
@@ -80,4 +64,37 @@ func left(l limit.Releaser, all int64) func(ctx context.Context) (float64, error
 		}
 		return float64(result.Remaining) / float64(all), err
 	}
+}
+
+// rratelimiter sends a traffic through RRateLimiter, on a miniredis with a clock that is set by hand.
+func (p *Plan) rratelimiter(ctx context.Context, t Traffic) (*Strip, error) {
+	m := miniredis.NewMiniRedis()
+	defer m.Close()
+	rdb := redis.NewClient(&redis.Options{
+		Addr:   "embedded",
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	defer rdb.Close() // before the server, or its connections break
+	client := rratelimiter.New(rdb)
+	defer client.Close()
+	clock := newClock(p.Per)
+	set := func(at time.Duration) {
+		clock.set(at)
+		m.SetTime(clock.now())
+	}
+	set(0)
+	l := client.RateLimiter("compare")
+	if err := l.SetRate(ctx, rratelimiter.Overall, p.Rate, p.Per); err != nil {
+		return nil, err
+	}
+	return p.through(ctx, lane{
+		name: "RRateLimiter", limiter: l, set: set,
+		left: func(ctx context.Context) (float64, error) {
+			result, err := l.Peek(ctx)
+			return float64(result.Remaining) / float64(p.Rate), err
+		},
+	}, t)
 }

@@ -2,13 +2,16 @@ package traffic_test
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
@@ -39,18 +42,6 @@ func compared(t *testing.T, kind string) *traffic.Comparison {
 	return redistest.Must(comparisons[kind]())(t)
 }
 
-// strip returns the strip of one algorithm.
-func strip(t *testing.T, c *traffic.Comparison, name string) *traffic.Strip {
-	t.Helper()
-	for _, s := range c.Strips {
-		if s.Name == name {
-			return s
-		}
-	}
-	t.Fatalf("no %q", name)
-	return nil
-}
-
 // Bars, table and picture are the same each time: those of testdata and of docs/choosing.md.
 func TestGoldenPictures(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
@@ -78,20 +69,6 @@ func TestLines(t *testing.T) {
 		if strings.Contains(text.String(), "\x1b") || !strings.Contains(colours.String(), "\x1b[31m") {
 			t.Errorf("colours without being asked for, or no red:\n%q", colours.String())
 		}
-	}
-}
-
-// A limit of concurrency admits requests up to its limit, and more only after earlier requests are done.
-func TestConcurrency(t *testing.T) {
-	made := traffic.Traffic{Name: "three", Length: time.Second, Requests: []traffic.Request{
-		{At: 0, Permits: 1}, {At: 1, Permits: 1}, {At: 99 * time.Millisecond, Permits: 1},
-		{At: 100 * time.Millisecond, Permits: 1}, {At: 500 * time.Millisecond, Permits: 2},
-	}}
-	c := redistest.Must(
-		traffic.Plan{Rate: 10, Per: time.Second, Hold: 100 * time.Millisecond}.Run(t.Context(), made))(t)
-	want := []traffic.Grant{{At: 0, Permits: 1}, {At: 100 * time.Millisecond, Permits: 1}}
-	if got := strip(t, c, "concurrency").Grants; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -177,24 +154,6 @@ func TestSamplesChangeNothing(t *testing.T) {
 	}
 }
 
-func TestPlanErrors(t *testing.T) {
-	for want, p := range map[string]traffic.Plan{
-		"--rate is 0, must be 1 to 1000000":      {Rate: 0, Per: time.Second},
-		"--rate is 1000001, must be":             {Rate: 1_000_001, Per: time.Second},
-		"--per is 9ms, must be 10ms to 24h0m0s":  {Rate: 1, Per: 9 * time.Millisecond},
-		"--per is 24h0m0.001s":                   {Rate: 1, Per: 24*time.Hour + time.Millisecond},
-		"--per is 10.5ms":                        {Rate: 1, Per: 10500 * time.Microsecond},
-		"--capacity is -1, must be 1 to 1000000": {Rate: 1, Per: time.Second, Capacity: -1},
-		"--hold is 2s, must be 1ms to --per":     {Rate: 1, Per: time.Second, Hold: 2 * time.Second},
-		"--hold is 1.5ms":                        {Rate: 1, Per: time.Second, Hold: 1_500_000},
-	} {
-		_, err := p.Run(t.Context(), traffic.Traffic{})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", p, err, want)
-		}
-	}
-}
-
 func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -203,3 +162,113 @@ func TestRunEnds(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 }
+
+// Requests are in the order of their times, within the length, at whole ms.
+func TestMake(t *testing.T) {
+	for _, kind := range traffic.Kinds() {
+		for _, rate := range []int64{1, 2, 7, 20, 400} {
+			for _, per := range []time.Duration{10 * time.Millisecond, time.Second, 24 * time.Hour} {
+				made, err := traffic.Make(kind, rate, per, 1)
+				if err != nil || made.Name != kind || made.Length != 6*per {
+					t.Fatalf("%s, %d in %v: %q of %v, %v", kind, rate, per, made.Name, made.Length, err)
+				}
+				last := time.Duration(0)
+				for _, r := range made.Requests {
+					if r.At < last || r.At >= made.Length || r.At%time.Millisecond != 0 || r.Permits != 1 {
+						t.Fatalf("%s, %d in %v: %+v after %v", kind, rate, per, r, last)
+					}
+					last = r.At
+				}
+			}
+		}
+	}
+}
+
+// Random traffic depends on its seed, and has as many requests as the rate on average.
+func TestRandom(t *testing.T) {
+	const rate, seeds = 50, 200
+	total := 0
+	var last []traffic.Request
+	for seed := range uint64(seeds) {
+		made := redistest.Must(traffic.Make("random", rate, time.Second, seed))(t)
+		if slices.Equal(made.Requests, last) {
+			t.Fatalf("seed %d makes what the seed before makes", seed)
+		}
+		last = made.Requests
+		total += len(last)
+	}
+	// Of a Poisson distribution, the variance is the mean.
+	mean := 6.0 * rate * seeds
+	if d := math.Abs(float64(total) - mean); d > 5*math.Sqrt(mean) {
+		t.Errorf("%d requests, want about %g", total, mean)
+	}
+}
+
+func TestParse(t *testing.T) {
+	const text = `# time, permits
+1.25
+0 3
+
+  2s	1
+.5   2
+1250.9ms 7
+`
+	got, err := traffic.Parse("a.txt", strings.NewReader(text), time.Second)
+	const ms = time.Millisecond
+	want := []traffic.Request{{At: 0, Permits: 3}, {At: 500 * ms, Permits: 2}, {At: 1250 * ms, Permits: 1},
+		{At: 1250 * ms, Permits: 7}, {At: 2000 * ms, Permits: 1}}
+	if err != nil || !slices.Equal(got.Requests, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got.Length != 3*time.Second || got.Name != "a.txt" {
+		t.Errorf("%q of %v", got.Name, got.Length)
+	}
+}
+
+func TestNamesOfFilesAreHarmless(t *testing.T) {
+	const name = "a\x1b[31m\x01\xff<b>"
+	made := redistest.Must(traffic.Parse(name, strings.NewReader("\ufeff0 1\n"), time.Second))(t)
+	c := redistest.Must(traffic.Plan{Rate: 1, Per: time.Second}.Run(t.Context(), made))(t)
+	var text strings.Builder
+	if err := c.Lines(&text, 80, false); err != nil || strings.Contains(text.String(), "\x1b") {
+		t.Errorf("%q, %v", text.String(), err)
+	}
+	if err := xml.Unmarshal([]byte(c.SVG()), new(struct{})); err != nil {
+		t.Errorf("the picture is no XML: %v", err)
+	}
+	_, err := traffic.Parse(name, strings.NewReader("x"), time.Second)
+	if err == nil || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("%q", err)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                 "a.txt has no requests",
+		"# only this\n\n":  "a.txt has no requests",
+		"1\nsoon\n":        `a.txt, line 2: the time is "soon", must be 0 to 24h0m0s, as 1.25 (seconds) or`,
+		"-1":               `a.txt, line 1: the time is "-1"`,
+		"24h1ms":           `the time is "24h1ms"`,
+		"1e3":              `the time is "1e3"`,
+		"NaN":              `the time is "NaN"`,
+		"9999999999999999": `the time is "9999999999999999"`,
+		"1 0":              `a.txt, line 1: the permits are "0", must be 1 to 1000000`,
+		"1 1000001":        `the permits are "1000001"`,
+		"1 x":              `the permits are "x"`,
+		"1 2 3":            "a.txt, line 1: it has 3 words, must have a time and the permits",
+
+		"1\n2" + strings.Repeat(" ", 100_000): "a.txt, line 2: too long",
+		strings.Repeat("1\n", 4001):           "a.txt, line 4001: more than 4000 requests",
+	} {
+		_, err := traffic.Parse("a.txt", strings.NewReader(text), time.Second)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %q", text, err, want)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := traffic.Parse("a.txt", iotest.ErrReader(broken), time.Second); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }

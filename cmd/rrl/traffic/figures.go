@@ -1,16 +1,44 @@
 package traffic
 
-import "time"
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A Report is a Comparison as JSON.
+type Report struct {
+	Traffic  string   `json:"traffic"`
+	Requests int      `json:"requests"`
+	Rate     int64    `json:"rate"`
+	Interval Millis   `json:"interval_ms"`
+	Limiters []*Strip `json:"limiters"`
+}
+
+// Report returns the figures.
+func (c *Comparison) Report() Report {
+	return Report{c.Traffic.Name, len(c.Traffic.Requests), c.Plan.Rate, Millis(c.Plan.Per), c.Strips}
+}
 
 // Figures are the results of a limiter in numbers.
 type Figures struct {
-	Admitted int           // requests, including those that waited
-	Refused  int           // requests
-	Permits  int64         // granted
-	Worst    int64         // the most permits in any interval, wherever it begins
-	WorstAt  time.Duration // when the first of these intervals begins
-	Busiest  int64         // the most permits in any tenth of an interval
-	Wait     time.Duration // the longest of an admitted request
+	Admitted int     `json:"admitted"`        // requests, including those that waited
+	Refused  int     `json:"refused"`         // requests
+	Permits  int64   `json:"permits"`         // granted
+	Worst    int64   `json:"worst"`           // the most permits in any interval, wherever it begins
+	WorstAt  Millis  `json:"worst_at_ms"`     // when the first of these intervals begins
+	OfRate   float64 `json:"of_rate"`         // the worst interval in parts of the rate: 2 is twice the rate
+	Busiest  int64   `json:"busiest_tenth"`   // the most permits in any tenth of an interval
+	Peak     float64 `json:"peak"`            // the same in parts of a tenth of the rate: 1 is an even flow
+	Wait     Millis  `json:"longest_wait_ms"` // the longest of an admitted request
+}
+
+// A Millis is a Duration that JSON has in whole ms.
+type Millis time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (d Millis) MarshalJSON() ([]byte, error) {
+	return strconv.AppendInt(nil, time.Duration(d).Milliseconds(), 10), nil
 }
 
 // of sets the figures of the grants, except for Wait.
@@ -20,8 +48,11 @@ func (f *Figures) of(p *Plan, t Traffic, grants []Grant) {
 	for _, g := range grants {
 		f.Permits += g.Permits
 	}
-	f.Worst, f.WorstAt = worst(grants, p.Per)
+	var at time.Duration
+	f.Worst, at = worst(grants, p.Per)
+	f.WorstAt, f.OfRate = Millis(at), float64(f.Worst)/float64(p.Rate)
 	f.Busiest, _ = worst(grants, p.Per/tenth)
+	f.Peak = tenth * float64(f.Busiest) / float64(p.Rate)
 }
 
 const tenth = 10
@@ -43,9 +74,51 @@ func worst(grants []Grant, length time.Duration) (most int64, at time.Duration) 
 	return most, at
 }
 
-// OfRate returns the worst interval in parts of the rate: 2 is twice the rate.
-func (c *Comparison) OfRate(s *Strip) float64 { return float64(s.Worst) / float64(c.Plan.Rate) }
+// bars returns the permits of each bin: of requests at their arrival, of grants at their time. Events after
+// the end are left out.
+func (c *Comparison) bars(events []Grant) []int64 {
+	bin := c.Plan.bin(c.Traffic)
+	bars := make([]int64, (c.Traffic.Length+bin-1)/bin)
+	for _, e := range events {
+		if i := int(e.At / bin); i < len(bars) {
+			bars[i] += e.Permits
+		}
+	}
+	return bars
+}
 
-// Peak returns the busiest tenth of an interval in parts of a tenth of the rate: 1 is an even flow, 10 is the
-// whole rate at once.
-func (c *Comparison) Peak(s *Strip) float64 { return tenth * float64(s.Busiest) / float64(c.Plan.Rate) }
+// arrivals returns the requests as if all of them were granted.
+func (c *Comparison) arrivals() []Grant {
+	arrivals := make([]Grant, len(c.Traffic.Requests))
+	for i, r := range c.Traffic.Requests {
+		arrivals[i] = Grant(r)
+	}
+	return arrivals
+}
+
+// highest returns the highest of all bars, joined per to one, and at least 1.
+func (c *Comparison) highest(per int) int64 {
+	highest := max(1, slices.Max(joined(c.bars(c.arrivals()), per)))
+	for _, s := range c.Strips {
+		highest = max(highest, slices.Max(joined(c.bars(s.Grants), per)))
+	}
+	return highest
+}
+
+// over returns the grants in intervals with more than the rate.
+func (c *Comparison) over(s *Strip) []Grant {
+	var sum int64
+	var over []Grant
+	first, next := 0, 0 // of the interval; the grant after the last one in over
+	for i, g := range s.Grants {
+		sum += g.Permits
+		for ; g.At-s.Grants[first].At >= c.Plan.Per; first++ {
+			sum -= s.Grants[first].Permits
+		}
+		if sum > c.Plan.Rate {
+			over = append(over, s.Grants[max(first, next):i+1]...)
+			next = i + 1
+		}
+	}
+	return over
+}

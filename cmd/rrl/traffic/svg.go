@@ -21,8 +21,13 @@ const (
 	footHeight   = 30.0
 )
 
-//go:embed style.css
-var style string // the colours, for light and dark pages
+var (
+	//go:embed style.css
+	style string // the colours, for light and dark pages
+
+	//go:embed legend.svg
+	legend string // explains them
+)
 
 // SVG returns the comparison as a picture: a strip for each algorithm, with requests and grants. The same
 // comparison always gives the same picture.
@@ -36,7 +41,7 @@ func (c *Comparison) SVG() string {
 	fmt.Fprintf(&b, "<title>%s</title>\n<style>\n%s</style>\n", html.EscapeString(title), style)
 	fmt.Fprintf(&b, `<rect class="page" width="%g" height="%g" rx="8"/>`+"\n", pictureWidth, height)
 	fmt.Fprintf(&b, `<text class="title" x="16" y="27">%s</text>`+"\n", html.EscapeString(title))
-	c.legend(&b)
+	b.WriteString(legend)
 	bottom := height - footHeight
 	c.axis(&b, bottom)
 	highest := c.highest(1)
@@ -70,21 +75,6 @@ func (c *Comparison) worstText(s *Strip) string {
 
 func span(d time.Duration) string { return words.Span(d.Milliseconds()) }
 
-// legend explains the colours.
-func (c *Comparison) legend(b *strings.Builder) {
-	x := plotLeft
-	box := func(class, text string, width float64) {
-		fmt.Fprintf(b, `<rect class="%s" x="%g" y="41" width="11" height="11" rx="2"/>`, class, x)
-		fmt.Fprintf(b, `<text x="%g" y="51">%s</text>`+"\n", x+17, text)
-		x += width
-	}
-	box("came", "requests", 92)
-	box("went", "admitted", 92)
-	box("over", "more than the rate in an interval", 232)
-	fmt.Fprintf(b, `<path class="left" d="M%g 47h14"/><text x="%g" y="51">%s</text>`+"\n",
-		x, x+20, "permits left (of a queue: places)")
-}
-
 // axis draws times, with a line for each interval unless there are too many.
 func (c *Comparison) axis(b *strings.Builder, bottom float64) {
 	const most = 12
@@ -113,15 +103,15 @@ func (c *Comparison) strip(b *strings.Builder, s *Strip, top float64, highest in
 	fmt.Fprintf(b, `<text class="name" x="16" y="%g">%s</text>`, top+10, html.EscapeString(s.Name))
 	note := fmt.Sprintf("%d of %d", s.Admitted, len(c.Traffic.Requests))
 	if s.Wait > 0 {
-		note += ", waits " + span(s.Wait)
+		note += ", waits " + span(time.Duration(s.Wait))
 	}
 	fmt.Fprintf(b, `<text x="16" y="%g">%s</text>`, top+27, note)
 	class := ""
 	if s.Worst > c.Plan.Rate {
 		class = ` class="bad"`
+		from := time.Duration(s.WorstAt)
 		fmt.Fprintf(b, `<rect class="wash" x="%s" y="%g" width="%s" height="%g"/>`,
-			px(c.x(s.WorstAt)), top-6, px(c.x(min(s.WorstAt+c.Plan.Per, c.Traffic.Length))-c.x(s.WorstAt)),
-			stripHeight+6)
+			px(c.x(from)), top-6, px(c.x(min(from+c.Plan.Per, c.Traffic.Length))-c.x(from)), stripHeight+6)
 	}
 	fmt.Fprintf(b, `<text x="16" y="%g"%s>%s</text>`+"\n", top+43, class, c.worstText(s))
 	height := func(n int64) float64 { return (stripHeight - 4) * float64(n) / float64(highest) }

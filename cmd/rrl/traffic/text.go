@@ -26,10 +26,10 @@ func (c *Comparison) Table(w io.Writer) error {
 	for _, s := range c.Strips {
 		wait := ""
 		if s.Wait > 0 {
-			wait = span(s.Wait)
+			wait = span(time.Duration(s.Wait))
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.0f%%\t%.1f\t%s\t\n", s.Name, s.Admitted, s.Refused, s.Worst,
-			100*c.OfRate(s), c.Peak(s), wait)
+			100*s.OfRate, s.Peak, wait)
 	}
 	return t.Flush()
 }

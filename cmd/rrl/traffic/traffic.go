@@ -43,7 +43,7 @@ var kinds = map[string]func(rate int64, per time.Duration, random *rand.Rand) Tr
 // Kinds returns the kinds of Make.
 func Kinds() []string { return []string{"burst", "steady", "edge", "random"} }
 
-// Make returns the traffic of a kind for a limit of rate permits in each interval per:
+// Make returns the traffic of a kind, one of Kinds, for a limit of rate permits in each interval per:
 //
 //   - burst: nothing, then twice the rate within a fifth of the interval, three times
 //   - steady: 150 % of the rate, evenly
@@ -51,14 +51,10 @@ func Kinds() []string { return []string{"burst", "steady", "edge", "random"} }
 //     beginning of the next window; all of it twice
 //   - random: the rate on average, by chance. The same seed makes the same traffic
 func Make(kind string, rate int64, per time.Duration, seed uint64) (Traffic, error) {
-	maker := kinds[kind]
-	if maker == nil {
-		return Traffic{}, fmt.Errorf("there is no traffic %q, only %s", kind, strings.Join(Kinds(), ", "))
-	}
 	if rate > MostRequests {
 		return Traffic{}, tooMany(rate)
 	}
-	t := maker(rate, per, rand.New(rand.NewPCG(seed, 0)))
+	t := kinds[kind](rate, per, rand.New(rand.NewPCG(seed, 0)))
 	if n := int64(len(t.Requests)); n > MostRequests {
 		return Traffic{}, tooMany(n)
 	}
