@@ -118,7 +118,9 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 }
 
 // flagOf is how a user sets a field of web.Config that web.New may refuse.
-var flagOf = map[string]string{"Prefix": "--prefix", "AllowChanges": "--allow-changes", "Token": "the token"}
+var flagOf = map[string]string{
+	"Prefix": "--prefix", "Match": "--match", "AllowChanges": "--allow-changes", "Token": "the token",
+}
 
 // reached returns the address by which this machine reaches a listener.
 func reached(address net.Addr) string {

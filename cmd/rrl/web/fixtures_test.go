@@ -92,7 +92,7 @@ type reply struct {
 	target string
 }
 
-// is checks the status, and that the body has some parts. It returns the body.
+// is checks the status, and that the body has some parts, and lacks those behind a !. It returns the body.
 func (r reply) is(t testing.TB, code int, parts ...string) (body string) {
 	t.Helper()
 	body = r.Body.String()
@@ -100,8 +100,8 @@ func (r reply) is(t testing.TB, code int, parts ...string) (body string) {
 		t.Errorf("%.60s: %d, want %d\n%s", r.target, r.Code, code, body)
 	}
 	for _, part := range parts {
-		if !strings.Contains(body, part) {
-			t.Errorf("%.60s: no %q in\n%s", r.target, part, body)
+		if absent, not := strings.CutPrefix(part, "!"); strings.Contains(body, absent) == not {
+			t.Errorf("%.60s: not %q in\n%s", r.target, part, body)
 		}
 	}
 	return body

@@ -1,10 +1,15 @@
 package web
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -126,4 +131,90 @@ func (t *tokens) check(r *http.Request, token string) (status int) {
 	}
 	bound.Allow()
 	return http.StatusForbidden
+}
+
+// Masks are hashes that stand for names and ids. They need a secret key: without it, a viewer could hash
+// names until one gives a mask on the page.
+type masks struct {
+	key [32]byte
+
+	mu sync.Mutex
+	of map[string]string // texts by the masks that were given out; guarded by mu
+}
+
+const (
+	maskBytes = 8
+	mostMasks = 20_000 // more than a list and the clients of its limiters have
+)
+
+func newMasks() *masks {
+	m := &masks{of: map[string]string{}}
+	_, _ = rand.Read(m.key[:]) // it never fails
+	return m
+}
+
+// mask returns the mask of a text.
+func (m *masks) mask(text string) string {
+	sum := hmac.New(sha256.New, m.key[:])
+	_, _ = sum.Write([]byte(text)) // a hash takes everything
+	mask := hex.EncodeToString(sum.Sum(nil)[:maskBytes])
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.of) >= mostMasks {
+		clear(m.of) // the next search restores them
+	}
+	m.of[mask] = text
+	return mask
+}
+
+// unmask returns the text behind a mask, if the mask was given out.
+func (m *masks) unmask(mask string) (text string, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, ok = m.of[mask]
+	return text, ok
+}
+
+// public returns a name or an id as viewers see it.
+func (h *Handler) public(text string) string {
+	if h.config.Mask && text != "" {
+		return h.masks.mask(text)
+	}
+	return text
+}
+
+// The bounds of a viewer's pattern. Old Redis releases take very long to match many stars.
+const (
+	longestPattern = 200
+	mostStars      = 4
+)
+
+// checkPattern returns an error if a viewer's pattern is refused.
+func checkPattern(pattern string) error {
+	if n := len(pattern); n > longestPattern {
+		return fmt.Errorf("the pattern has %d bytes, must have at most %d", n, longestPattern)
+	}
+	if n := strings.Count(pattern, "*"); n > mostStars {
+		return fmt.Errorf("the pattern has %d stars, must have at most %d", n, mostStars)
+	}
+	return nil
+}
+
+// matches reports whether a name matches Config.Match, as it would in Redis.
+func (h *Handler) matches(name string) bool {
+	ok, _ := path.Match(bytewise(h.config.Match), bytewise(name)) // complete has checked the pattern
+	return ok
+}
+
+// bytewise returns a text with a rune for each byte, because Redis matches bytes. A slash, where the stars of
+// path.Match end, becomes a rune that is no byte.
+func bytewise(text string) string {
+	const slash = 0x100
+	runes := make([]rune, len(text))
+	for i := range runes {
+		if runes[i] = rune(text[i]); text[i] == '/' {
+			runes[i] = slash
+		}
+	}
+	return string(runes)
 }

@@ -79,67 +79,46 @@ func TestGuesses(t *testing.T) {
 	})
 }
 
-// A rate is set with the token. Permits that are taken still count, and the next page shows the new rate.
-func TestSetRate(t *testing.T) {
+// With the token a rate is set, a limiter is repaired, of a PER_CLIENT limiter the client of the page, and
+// one is deleted whose name was typed. Permits that are taken still count against a new rate.
+func TestChanges(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
+	const odd = "odd\n<1>"
 	l := limiter(t, rdb, "orders", 10)
 	take(t, l, 4)
+	perClient(t, rdb, "users", "pod-1", 3)
+	take(t, limiter(t, rdb, odd, 10), 4)
 	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
-	get(h, page("/change", "orders"))
-	w := post(h, page("/change/rate", "orders"), url.Values{
-		"token": {token}, "rate": {"20"}, "interval": {"30m"}, "keep_alive": {"1h"}, "keep_state": {"1"},
-	})
-	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther ||
-		to != page("/limiter", "orders")+"&done=rate" {
-		t.Fatalf("%d, %q\n%s", w.Code, to, w.Body)
+	posts := func(target, form, to string) {
+		t.Helper()
+		w := post(h, target, redistest.Must(url.ParseQuery("token="+token+"&"+form))(t))
+		if w.is(t, http.StatusSeeOther); w.Header().Get("Location") != to {
+			t.Errorf("%s leads to %q, want %q", target, w.Header().Get("Location"), to)
+		}
 	}
+	get(h, page("/change", "orders"))
+	posts("/change/rate?name=orders", "rate=20&interval=30m&keep_alive=1h&keep_state=1",
+		"/limiter?name=orders&done=rate")
 	c, err := l.Config(t.Context())
 	if err != nil || c.Rate != 20 || c.Interval != 30*time.Minute || c.KeepAlive != time.Hour {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if n, err := l.AvailablePermits(t.Context()); n != 16 || err != nil {
-		t.Errorf("%d permits are left, %v; want 16", n, err)
-	}
-	get(h, page("/limiter", "orders")+"&done=rate").is(t, http.StatusOK, "The rate is set.", "20 permits")
-}
-
-// A limiter is repaired with the token, of a PER_CLIENT limiter the client of the page.
-func TestRepair(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	take(t, limiter(t, rdb, "orders", 10), 4)
-	perClient(t, rdb, "users", "pod-1", 3)
-	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
-	for target, c := range map[string]struct {
-		value string
-		want  int
-	}{
-		page("/change/repair", "orders"):              {wire.KeysOf("orders", "").Pairs[0].Value, 6},
-		page("/change/repair", "users") + "&id=pod-1": {wire.KeysOf("users", "pod-1").Pairs[1].Value, 7},
+	get(h, "/limiter?name=orders&done=rate").is(t, http.StatusOK, "The rate is set.", "20 permits")
+	for value, c := range map[string]struct{ target, want string }{
+		"{orders}:value":      {"name=orders", "16"},
+		"{users}:value:pod-1": {"id=pod-1&name=users", "7"},
 	} {
-		rdb.DecrBy(t.Context(), c.value, 2)
-		post(h, target, url.Values{"token": {token}}).is(t, http.StatusSeeOther)
-		if n, _ := rdb.Get(t.Context(), c.value).Int(); n != c.want {
-			t.Errorf("%s is %d, want %d", c.value, n, c.want)
+		rdb.DecrBy(t.Context(), value, 2)
+		posts("/change/repair?"+c.target, "", "/limiter?"+c.target+"&done=repair")
+		if n := rdb.Get(t.Context(), value).Val(); n != c.want {
+			t.Errorf("%s is %s, want %s", value, n, c.want)
 		}
 	}
-}
-
-// A limiter is deleted with the token and its typed name.
-func TestDelete(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	const name = "orders\n<1>"
-	take(t, limiter(t, rdb, name, 10), 4)
-	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
-	post(h, page("/change/delete", name), url.Values{"token": {token}, "confirm": {"orders"}}).
+	post(h, page("/change/delete", odd), url.Values{"token": {token}, "confirm": {"odd"}}).
 		is(t, http.StatusBadRequest, "The typed name is another one.")
-	w := post(h, page("/change/delete", name), url.Values{"token": {token}, "confirm": {`orders\n<1>`}})
-	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || to != "/?done=delete" {
-		t.Errorf("%d, %q\n%s", w.Code, to, w.Body)
-	}
-	if n, _ := rdb.DBSize(t.Context()).Result(); n != 0 {
+	posts(page("/change/delete", odd), `confirm=odd\n<1>`, "/?done=delete")
+	if n := rdb.Exists(t.Context(), odd, "{"+odd+"}:value", "{"+odd+"}:permits").Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
 }
@@ -312,7 +291,7 @@ func TestHugeNamesAndViewersWhoDoNotRead(t *testing.T) {
 	stuck := make(chan struct{}, 2)
 	for range 2 {
 		viewers.Go(func() {
-			h.ServeHTTP(&recorder{writes: stuck, stuck: release}, request(t.Context(), "/"))
+			h.ServeHTTP(&reader{httptest.NewRecorder(), stuck, release}, request(t.Context(), "/"))
 		})
 	}
 	<-stuck

@@ -24,7 +24,7 @@ type list struct {
 // list returns the limiters that match a viewer's pattern, from a search that is at most resting old.
 func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 	return search(ctx, h.lists, pattern, func(ctx context.Context) (*list, error) {
-		scan := inspect.Scan{Match: pattern, Limit: h.config.Limit, Keep: h.match.matches}
+		scan := inspect.Scan{Match: pattern, Limit: h.config.Limit, Keep: h.matches}
 		found, locks, done, err := scan.All(ctx, h.rdb)
 		if redis.IsPermissionError(err) { // locks need more rights than limiters
 			found, done, err = scan.Limiters(ctx, h.rdb)

@@ -124,7 +124,7 @@ func (h *Handler) wanted(r *http.Request) (hash, id string, err error) {
 			return "", "", err
 		}
 	}
-	if !h.match.matches(hash) || hash == "" {
+	if !h.matches(hash) {
 		return "", "", unknown
 	}
 	return hash, id, nil

@@ -1,8 +1,13 @@
 package web_test
 
 import (
+	"context"
+	"errors"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,8 +42,8 @@ func TestInBrowser(t *testing.T) {
 		name string
 		do   func(t *testing.T)
 	}{
-		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"phone", v.phone},
-		{"half", v.half}, {"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
+		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"widths", v.widths},
+		{"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
 	} {
 		v.t = t
 		t.Run(step.name, func(t *testing.T) {
@@ -165,87 +170,36 @@ func (v *visit) pages() []string {
 	}
 }
 
-// On a phone no page is wider than the window.
-func (v *visit) phone(t *testing.T) {
+// visits goes to all kinds of pages, and evaluates a script of testdata on each, whose result must be empty.
+func (v *visit) visits(t *testing.T, script string) {
+	t.Helper()
+	text := string(redistest.Must(os.ReadFile("testdata/" + script))(t))
+	for _, target := range v.pages() {
+		v.goTo(target)
+		if strings.HasPrefix(target, "/limiter") {
+			v.sees(`!document.getElementById('charts').hidden`)
+		}
+		if bad := eval[string](v.browser, text); bad != "" {
+			t.Errorf("%.40s, %s:\n%s", target, script, bad)
+		}
+	}
+}
+
+// On a phone no page is wider than the window, and in half a screen nothing is cut off.
+func (v *visit) widths(t *testing.T) {
 	v.do(chromedp.EmulateViewport(360, 740))
-	for _, target := range v.pages() {
-		v.goTo(target)
-		if strings.HasPrefix(target, "/limiter") {
-			v.sees(`!document.getElementById('charts').hidden`)
-		}
-		if over := eval[int](v.browser, `document.scrollingElement.scrollWidth - innerWidth`); over > 0 {
-			t.Errorf("%.40s is %d px too wide", target, over)
-		}
-	}
-	v.do(chromedp.EmulateViewport(1200, 800))
-}
-
-// cutOff are the elements of a page that are wider than the place that they have.
-const cutOff = `[...document.querySelectorAll('body *')].filter((element) => {
-	if (!element.checkVisibility() || element.closest('.unseen, .skip')) return false;
-	if (element instanceof SVGTextElement) {
-		const [text, around] = [element, element.ownerSVGElement].map((one) => one.getBoundingClientRect());
-		return text.left < around.left - 1 || text.right > around.right + 1;
-	}
-	return element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 &&
-		getComputedStyle(element).overflowX !== 'visible';
-}).map((element) => element.outerHTML.slice(0, 100)).join('\n')`
-
-// In half a screen nothing is cut off.
-func (v *visit) half(t *testing.T) {
+	v.visits(t, "overflow.js")
 	v.do(chromedp.EmulateViewport(900, 800))
-	for _, target := range v.pages() {
-		v.goTo(target)
-		if strings.HasPrefix(target, "/limiter") {
-			v.sees(`!document.getElementById('charts').hidden`)
-		}
-		if cut := eval[string](v.browser, cutOff); cut != "" {
-			t.Errorf("%.40s cuts off:\n%s", target, cut)
-		}
-	}
+	v.visits(t, "cutoff.js")
 	v.do(chromedp.EmulateViewport(1200, 800))
 }
-
-// contrasts returns the texts of a page with a contrast below 4.5 to 1 (WCAG AA).
-const contrasts = `(() => {
-	const numbers = (color) => color.match(/[\d.]+/g).map(Number);
-	const light = (color) => {
-		const linear = (n) => n <= .03928 ? n / 12.92 : ((n + .055) / 1.055) ** 2.4;
-		const [r, g, b] = numbers(color).map((n) => linear(n / 255));
-		return .2126 * r + .7152 * g + .0722 * b;
-	};
-	const behind = (element) => {
-		for (; element; element = element.parentElement) {
-			const color = getComputedStyle(element).backgroundColor;
-			if (numbers(color)[3] !== 0) return color;
-		}
-	};
-	const hard = [];
-	for (const element of document.querySelectorAll('body *')) {
-		const says = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-		if (!says || !element.checkVisibility()) continue;
-		const style = getComputedStyle(element);
-		const [a, b] = [element instanceof SVGElement ? style.fill : style.color, behind(element)].map(light);
-		const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-		if (contrast < 4.5) hard.push(element.outerHTML.slice(0, 80) + ' ' + contrast);
-	}
-	return hard.join('\n');
-})()`
 
 // Light and dark differ, and texts are readable in both.
 func (v *visit) schemes(t *testing.T) {
 	var backgrounds []string
 	for _, scheme := range []string{"light", "dark"} {
 		v.prefers("color-scheme", scheme)
-		for _, target := range v.pages() {
-			v.goTo(target)
-			if strings.HasPrefix(target, "/limiter") {
-				v.sees(`!document.getElementById('charts').hidden`)
-			}
-			if hard := eval[string](v.browser, contrasts); hard != "" {
-				t.Errorf("%.40s, %s, is hard to read:\n%s", target, scheme, hard)
-			}
-		}
+		v.visits(t, "contrasts.js")
 		background := eval[string](v.browser, `getComputedStyle(document.body).backgroundColor`)
 		backgrounds = append(backgrounds, background)
 	}
@@ -278,4 +232,97 @@ func (v *visit) withoutScripts(t *testing.T) {
 			t.Errorf("the page does not say %q:\n%s", part, text)
 		}
 	}
+}
+
+// A browser is a tab of a headless Chromium.
+type browser struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	messages []string // of its console; guarded by mu
+}
+
+// open starts a Chromium, which ends with the test.
+func open(t testing.TB) *browser {
+	t.Helper()
+	opts := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(redistest.Require(t, "chromium")), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute),
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	ctx, ended := chromedp.NewExecAllocator(ctx, opts...)
+	t.Cleanup(ended)
+	ctx, closed := chromedp.NewContext(ctx)
+	b := &browser{t: t, ctx: ctx}
+	messages, read := chromedp.Console(ctx), make(chan struct{})
+	go func() {
+		defer close(read)
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			b.mu.Lock()
+			b.messages = append(b.messages, m.String()+" "+m.URL)
+			b.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // ends the process, before its directory is removed
+		closed()
+		<-read
+	})
+	b.do(chromedp.Navigate("about:blank"))
+	return b
+}
+
+// said returns the new messages of the console, such as errors of scripts and breaches of the CSP.
+func (b *browser) said() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	said := strings.Join(b.messages, "\n")
+	b.messages = nil
+	return said
+}
+
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	redistest.NoError(b.t, chromedp.Do(b.ctx, actions...))
+}
+
+// eval returns the value of an expression.
+func eval[T any](b *browser, expression string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// sees waits until an expression is true. During a navigation it has no value.
+func (b *browser) sees(expression string) {
+	b.t.Helper()
+	redistest.Until(b.t, expression, func() error {
+		value, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
+		if err == nil && !value {
+			err = errors.New("false")
+		}
+		return err
+	})
+}
+
+// prefers sets a preference of the user, such as color-scheme.
+func (b *browser) prefers(name, value string) {
+	b.t.Helper()
+	redistest.Must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-" + name, Value: value}},
+	}))(b.t)
+}
+
+// keys presses keys, one after another.
+func (b *browser) keys(keys string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys))
 }

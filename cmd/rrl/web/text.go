@@ -4,43 +4,19 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // shown returns a text as the page shows it: unprintable characters are escaped as in Go, and so is a
 // backslash, so that two texts never look the same.
 func shown(text string) string {
-	var b strings.Builder
-	for len(text) > 0 {
-		r, width := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && width == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case r == '\\':
-			b.WriteString(`\\`)
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		text = text[width:]
-	}
-	return b.String()
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // cut shortens a text for a table.
-func cut(text string) string {
-	const room = 160
-	if len(text) <= room {
-		return text
-	}
-	end := room
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}
+func cut(text string) string { return ansi.Truncate(text, 100, "…") }
 
 // number returns 1234567 as 1,234,567.
 func number(n int64) string {

@@ -3,6 +3,8 @@ package web
 import (
 	"strings"
 	"testing"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // No two texts look the same, and none is more than text on the page.
@@ -34,7 +36,41 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%d ms: %s, want %s", ms, got, want)
 		}
 	}
-	if got := cut(strings.Repeat("ü", 100)); got != strings.Repeat("ü", 80)+"…" {
+	if got := cut(strings.Repeat("ü", 101)); got != strings.Repeat("ü", 99)+"…" {
 		t.Errorf("%s", got)
+	}
+}
+
+// A pattern matches what it matches in Redis, or is refused.
+func TestPatternsMatchAsInRedis(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	names := []string{"a", "b", "ab", "abc", "aXc", "a*c", "a?", "[a]", "]", `a\b`, "a-b", "^", "a/b", "/",
+		"user:1:x", "user:", "\xff", "a\nb"}
+	for _, name := range names {
+		rdb.Set(t.Context(), name, 1, 0)
+	}
+	for _, pattern := range []string{
+		"*", "a", "a*", "*a", "*a*", "a*c", "a?c", "?", "??", "a\\*c", "a\\?", "[ab]", "[^ab]", "[a-b]",
+		"a[^x-z]c", "\\[a\\]", "[\\]]", "user:*:x", "**", "a**c", "*:*", "x*", "*\n*", "a[*]c", "a/*",
+		"a[/]b", strings.Repeat("*a", 50) + "b",
+	} {
+		h := &Handler{config: Config{Match: pattern}}
+		if err := h.config.complete(); err != nil {
+			t.Error(err)
+		}
+		found := map[string]bool{}
+		for _, key := range rdb.Keys(t.Context(), pattern).Val() {
+			found[key] = true
+		}
+		for _, name := range names {
+			if got := h.matches(name); got != found[name] {
+				t.Errorf("%q and %q: %v, in Redis %v", pattern, name, got, found[name])
+			}
+		}
+	}
+	for _, pattern := range []string{"[", "[a", "\\", "a\\", "[a-", "[]"} {
+		if err := (&Config{Match: pattern}).complete(); err == nil {
+			t.Errorf("%q is not refused", pattern)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -23,8 +24,8 @@ type Config struct {
 	// default is "/".
 	Prefix string
 
-	// Match is a pattern of Redis for the names of limiters: no other limiters are listed or shown. The
-	// default matches all.
+	// Match is a pattern of Redis for the names of limiters: no other limiters are listed or shown. A bracket
+	// must be closed, and a backslash must precede a character. The default matches all.
 	Match string
 
 	// Limit is the most limiters of a list, 1 to 1,000. The default is 200.
@@ -71,10 +72,13 @@ func (c *Config) complete() error {
 	c.Prefix, c.Match = cmp.Or(c.Prefix, "/"), cmp.Or(c.Match, "*")
 	c.Limit, c.Viewers = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Viewers, 100)
 	c.Every = cmp.Or(c.Every, time.Second)
+	_, malformed := path.Match(bytewise(c.Match), "")
 	switch {
 	case !validPrefix.MatchString(c.Prefix), strings.Contains(c.Prefix, "/./"),
 		strings.Contains(c.Prefix, "/../"):
 		return refuse("Prefix", fmt.Sprintf("%q", c.Prefix), `be a path such as "/limits/"`)
+	case malformed != nil:
+		return refuse("Match", fmt.Sprintf("%q", c.Match), `be a pattern such as "user:*" or "[ab]?"`)
 	case c.Limit < 1 || c.Limit > mostLimit:
 		return refuse("Limit", c.Limit, fmt.Sprintf("be between 1 and %d", mostLimit))
 	case c.Viewers < 1 || c.Viewers > mostViewers:
@@ -115,7 +119,6 @@ type Handler struct {
 	config Config
 	rdb    redis.UniversalClient
 	handle http.Handler
-	match  glob // Config.Match
 
 	ctx   context.Context // ends with Close
 	close context.CancelFunc
@@ -143,7 +146,7 @@ func New(rdb redis.UniversalClient, config Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		config: config, rdb: rdb, match: newGlob(config.Match),
+		config: config, rdb: rdb,
 		turn: make(chan struct{}, 1), writing: make(chan struct{}, config.Viewers),
 	}
 	h.ctx, h.close = context.WithCancel(context.Background())

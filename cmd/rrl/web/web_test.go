@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"context"
-	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -119,29 +118,77 @@ func TestPrefix(t *testing.T) {
 	get(mux, "/").is(t, http.StatusNotFound)
 }
 
-// The list shows rates and remaining permits, says where it stopped, and shows only limiters in Match.
-func TestList(t *testing.T) {
-	rdb := mini(t)
+// Pages of limiters in all states, and the list of them. A debt stands out, and is no fault; broken and
+// saturated limiters stand out as well. A link chooses a client of a PER_CLIENT limiter.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	rdb, ctx := redistest.Start(t).Client(t), t.Context()
 	take(t, limiter(t, rdb, "orders", 1000), 1)
-	for _, name := range []string{"a1", "a2", "a3", "secret"} {
-		limiter(t, rdb, name, 10)
+	limiter(t, rdb, "fine1", 10)
+	limiter(t, rdb, "fine2", 10)
+	take(t, limiter(t, rdb, "used", 10), 10)
+	take(t, limiter(t, rdb, "broken", 10), 5)
+	rdb.Set(ctx, "{broken}:value", 100, 0)
+	redistest.Must(limiter(t, rdb, "spent", 10).Charge(ctx, 1234))(t)
+	perClient(t, rdb, "shared", "pod-1", 3)
+	perClient(t, rdb, "shared", "pod-2", 4)
+	c := rratelimiter.New(rdb, rratelimiter.WithID("pod-2"))
+	t.Cleanup(func() { _ = c.Close() })
+	redistest.Must(c.RateLimiter("shared").Charge(ctx, 7))(t)
+	limiter(t, rdb, "many", 100_000)
+	for i := range 1001 {
+		record := redis.Z{Score: float64(time.Now().UnixMilli()), Member: redistest.JavaRecord(int64(i), 1)}
+		rdb.ZAdd(ctx, "{many}:permits", record)
 	}
-	rdb.HSet(t.Context(), "another hash", "field", 1)
-	body := get(handler(t, rdb, web.Config{}), "/").is(t, http.StatusOK,
-		"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "5 limiters")
-	if strings.Contains(body, "another hash") || strings.Contains(body, "There are more") {
-		t.Errorf("it lists what is no limiter, or says that it has stopped:\n%s", body)
-	}
-	get(handler(t, rdb, web.Config{Limit: 2}), "/").is(t, http.StatusOK, "the search stopped at 2")
-	some := handler(t, rdb, web.Config{Match: "a[12]"})
-	get(some, "/?match=*").is(t, http.StatusOK, "2 limiters")
-	for target, want := range map[string]int{
-		page("/limiter", "a1"): 200, page("/limiter", "secret"): 404, page("/live", "secret"): 404,
-		"/limiter":               400,
-		page("/limiter", "none"): 404, page("/limiter", strings.Repeat("a", 9000)): 400,
-		"/?match=" + strings.Repeat("a", 201): 400, "/?match=*a*b*c*d*": 400,
+	rdb.HSet(ctx, "another hash", "field", 1)
+	const owner = "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17"
+	rdb.HSet(ctx, "report", owner, 1)
+	rdb.PExpire(ctx, "report", time.Minute)
+	const alarm = `role="alert" data-text="alarm">Broken: `
+	const saturated = `Saturated: all permits are taken.</p>`
+	some, long := web.Config{Match: "fine?"}, strings.Repeat("a", 9000)
+	for _, c := range []struct {
+		config web.Config
+		target string
+		code   int
+		parts  []string
+	}{
+		{web.Config{}, "/", 200, []string{
+			"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "8 limiters", "!another hash", "!There are more",
+			`width="100%"`, `<td class="n used">0<`, `<td class="n used"><b class="warn">−1,224</b>`,
+			"<td>none</td>", `<td class="n">1,234</td>`, `<b class="warn">−1 to 7</b>`,
+			">1 lock<", ">report<", owner,
+		}},
+		{web.Config{Mask: true}, "/", 200, []string{"!report", "!9c5f4a2e", "!orders"}},
+		{web.Config{Limit: 2}, "/", 200, []string{"the search stopped at 2"}},
+		{some, "/?match=*", 200, []string{"2 limiters", "!orders"}},
+		{some, "/limiter?name=fine1", 200, nil},
+		{some, "/limiter?name=orders", 404, nil},
+		{some, "/live?name=orders", 404, nil},
+		{some, "/limiter", 400, nil},
+		{some, "/limiter?name=fine9", 404, nil},
+		{some, "/limiter?name=" + long, 400, nil},
+		{some, "/?match=" + long[:201], 400, nil},
+		{some, "/?match=*a*b*c*d*", 400, nil},
+		{web.Config{}, "/limiter?name=fine1", 200,
+			[]string{`id="meter" class="go" width="100%"`, "!" + alarm, "!" + saturated}},
+		{web.Config{}, "/limiter?name=used", 200,
+			[]string{`id="meter" class="go" width="0%"`, "!" + alarm, saturated}},
+		{web.Config{}, "/limiter?name=broken", 200, []string{alarm, "!" + saturated}},
+		{web.Config{}, "/limiter?name=spent", 200, []string{`<div class="tile wide used" id="left">`,
+			`<p class="warn" data-text="use">In debt by 1,224 permits, paid in `, "Nothing is wrong"}},
+		{web.Config{}, "/limiter?name=many", 200, []string{"Only 1,000 of 1,001 records were read"}},
+		{web.Config{}, "/limiter?name=shared", 303, nil}, // to the first client
+		{web.Config{}, "/limiter?id=pod-1&name=shared", 200,
+			[]string{`data-text="remaining">7<`, ">pod-2</a>"}},
+		{web.Config{}, "/limiter?id=pod-2&name=shared", 200, []string{"In debt by 1 permit", ">pod-2</a>"}},
+		{web.Config{}, "/limiter?id=pod-3&name=shared", 200, []string{`data-text="remaining">10<`}},
 	} {
-		get(some, target).is(t, want)
+		w := get(handler(t, rdb, c.config), c.target)
+		w.is(t, c.code, c.parts...)
+		if to := w.Header().Get("Location"); c.code == 303 && to != "/limiter?id=pod-1&name=shared" {
+			t.Errorf("it leads to %q", to)
+		}
 	}
 }
 
@@ -190,47 +237,6 @@ func harms(page string) bool {
 		strings.Contains(page, "\xff") || strings.ContainsAny(page, "\x00\r\u202e")
 }
 
-// A link chooses a client of a PER_CLIENT limiter; the first client is the default.
-func TestClients(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	perClient(t, rdb, "orders", "pod-1", 3)
-	perClient(t, rdb, "orders", "pod-2", 4)
-	h := handler(t, rdb, web.Config{})
-	w := get(h, page("/limiter", "orders"))
-	to := w.Header().Get("Location")
-	if w.Code != http.StatusSeeOther || to != "/limiter?id=pod-1&name=orders" {
-		t.Fatalf("%d, %q", w.Code, to)
-	}
-	for id, remaining := range map[string]string{"pod-1": ">7<", "pod-2": ">6<", "pod-3": ">10<"} {
-		get(h, page("/limiter", "orders")+"&id="+id).
-			is(t, http.StatusOK, `data-text="remaining"`+remaining, ">pod-2</a>")
-	}
-}
-
-// A probe learns whether Redis replies, and nothing else, without a token and under any host name.
-func TestHealth(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
-	h := handler(t, rdb, web.Config{Private: true, Token: token, Hosts: []string{"localhost"}})
-	probe := func() reply {
-		return get(h, "/healthz", func(r *http.Request) { r.Host = "10.0.0.1:80" })
-	}
-	for range 2 {
-		if w := probe(); w.Code != http.StatusOK || w.Body.String() != "ok\n" {
-			t.Fatalf("%d, %q", w.Code, w.Body)
-		}
-	}
-	s.Stop()
-	redistest.Until(t, "the probe says that Redis is away", func() error {
-		if w := probe(); w.Code != http.StatusServiceUnavailable || w.Body.String() != "unavailable\n" {
-			return fmt.Errorf("code %d, %q", w.Code, w.Body)
-		}
-		return nil
-	})
-}
-
 // A silent Redis delays a probe by a second at most.
 func TestHealthOfSilentRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,56 +247,9 @@ func TestHealthOfSilentRedis(t *testing.T) {
 		}))
 		h := handler(t, rdb, web.Config{})
 		start := time.Now()
-		get(h, "/healthz").is(t, http.StatusServiceUnavailable)
+		get(h, "/healthz").is(t, http.StatusServiceUnavailable, "unavailable\n")
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
-}
-
-// A debt stands out, in red, and is no fault.
-func TestADebtStandsOut(t *testing.T) {
-	t.Parallel()
-	rdb := mini(t)
-	l := limiter(t, rdb, "spent", 10)
-	redistest.Must(l.Charge(t.Context(), 1234))(t)
-	h := handler(t, rdb, web.Config{})
-	get(h, page("/limiter", "spent")).is(t, http.StatusOK, `<div class="tile wide used" id="left">`,
-		`<p class="warn" data-text="use">In debt by 1,224 permits, paid in `, "Nothing is wrong")
-	get(h, "/").is(t, http.StatusOK, `<td class="n used"><b class="warn">−1,224</b>`, "<td>none</td>",
-		`<td class="n">1,234</td>`)
-	perClient(t, rdb, "shared", "pod-1", 3)
-	c := rratelimiter.New(rdb, rratelimiter.WithID("pod-2"))
-	defer c.Close()
-	redistest.Must(c.RateLimiter("shared").Charge(t.Context(), 11))(t)
-	get(handler(t, rdb, web.Config{Match: "shared"}), "/").is(t, http.StatusOK, `<b class="warn">−1 to 7</b>`)
-}
-
-// Broken and saturated limiters stand out: on their pages and in the list, which also has the locks.
-func TestBrokenAndSaturatedLimitersStandOut(t *testing.T) {
-	t.Parallel()
-	rdb := mini(t)
-	limiter(t, rdb, "fine", 10)
-	take(t, limiter(t, rdb, "used", 10), 10)
-	take(t, limiter(t, rdb, "broken", 10), 5)
-	redistest.NoError(t, rdb.Set(t.Context(), "{broken}:value", 100, 0).Err())
-	const owner = "9c5f4a2e-1f5b-4e7c-8d3a-2b1c0d9e8f7a:17"
-	redistest.NoError(t, rdb.HSet(t.Context(), "report", owner, 1).Err())
-	redistest.NoError(t, rdb.PExpire(t.Context(), "report", time.Minute).Err())
-	h := handler(t, rdb, web.Config{})
-	const alarm = `role="alert" data-text="alarm">Broken: `
-	const saturated = `Saturated: all permits are taken.</p>`
-	for name, want := range map[string][2]bool{"fine": {}, "used": {false, true}, "broken": {true, false}} {
-		body := get(h, page("/limiter", name)).Body.String()
-		if strings.Contains(body, alarm) != want[0] || strings.Contains(body, saturated) != want[1] {
-			t.Errorf("%s: broken and saturated must be %v:\n%s", name, want, body)
-		}
-	}
-	get(h, page("/limiter", "fine")).is(t, http.StatusOK, `id="meter" class="go" width="100%"`)
-	get(h, page("/limiter", "used")).is(t, http.StatusOK, `id="meter" class="go" width="0%"`)
-	get(h, "/").is(t, http.StatusOK, `width="100%"`, `<td class="n used">0<`, ">1 lock<", ">report<", owner)
-	masked := get(handler(t, rdb, web.Config{Mask: true}), "/").Body.String()
-	if strings.Contains(masked, "report") || strings.Contains(masked, "9c5f4a2e") {
-		t.Errorf("names of locks are not masked:\n%s", masked)
-	}
 }
