@@ -2,10 +2,11 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,51 +17,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// A meter counts the commands that are sent to Redis.
-type meter struct {
-	delay time.Duration // before each transaction
-
-	mu      sync.Mutex
-	looks   map[string][]time.Time // transactions by the hash that they read
-	records map[string]int64       // the most records of one transaction
-	others  []string               // commands without a transaction
-}
-
-func (*meter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		m.mu.Lock()
-		m.others = append(m.others, cmd.Name())
-		m.mu.Unlock()
-		return next(ctx, cmd)
-	}
-}
-
-func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		hash, records := "", int64(0)
-		for _, cmd := range cmds {
-			switch args := cmd.Args(); cmd.Name() {
-			case "hmget":
-				hash = args[1].(string)
-			case "zrange":
-				from, to := args[2].(int64), args[3].(int64)
-				records += to - from + 1
-			}
-		}
-		m.mu.Lock()
-		m.looks[hash] = append(m.looks[hash], time.Now())
-		m.records[hash] = max(m.records[hash], records)
-		m.mu.Unlock()
-		time.Sleep(m.delay)
-		return next(ctx, cmds)
-	}
-}
 
 // A limiter costs one round trip a second and a bounded number of records, also if Redis is slow or it has
 // many clients. One search for the clients comes on top.
@@ -77,47 +37,56 @@ func TestWatchCostsOneRoundTripASecond(t *testing.T) {
 				for i := range 30 {
 					s.m.Set(fmt.Sprint("{clients}:value:", i), "5")
 				}
-				m := &meter{delay: delay, looks: map[string][]time.Time{}, records: map[string]int64{}}
-				s.rdb.AddHook(m)
-				s.run(20, nil)
-				for i, target := range s.w.Targets {
-					m.check(t, target.Hash, i == 1)
+				looks := s.watched(delay)
+				searches := 1
+				if delay >= patience {
+					searches = 0 // no reply tells that there are clients
 				}
-				scans := 0
-				for _, name := range m.others {
-					if name == "scan" {
-						scans++
-					} else if name != "hello" { // of go-redis, for each connection
-						t.Errorf("it sent %s", name)
+				want := map[string]int{
+					"api": 21, "clients": 21 + searches, "one": 21, "gone": 21, "scan": searches,
+				}
+				for hash, at := range looks {
+					if len(at) != want[hash] {
+						t.Errorf("%s: %d round trips, want %d", hash, len(at), want[hash])
 					}
-				}
-				if scans != 1 && delay < patience || scans > 1 {
-					t.Errorf("%d SCANs", scans)
+					for i := 1; i < len(at); i++ {
+						if gap := at[i].Sub(at[i-1]); gap < time.Second {
+							t.Errorf("%s: two round trips within %v", hash, gap)
+						}
+					}
 				}
 			})
 		})
 	}
 }
 
-// check checks the transactions of a limiter; searched says that there was a search for its clients.
-func (m *meter) check(t *testing.T, hash string, searched bool) {
-	t.Helper()
-	looks := m.looks[hash]
-	want := 21
-	if searched && m.delay < patience {
-		want++
-	}
-	if len(looks) != want {
-		t.Errorf("%s: %d transactions, want %d", hash, len(looks), want)
-	}
-	for i := 1; i < len(looks); i++ {
-		if gap := looks[i].Sub(looks[i-1]); gap < time.Second {
-			t.Errorf("%s: two transactions within %v", hash, gap)
+// watched looks for 20 s, and returns the times of the transactions by the hash that they read, and of SCANs.
+func (s *scenario) watched(delay time.Duration) map[string][]time.Time {
+	var mu sync.Mutex
+	looks := map[string][]time.Time{}
+	s.rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
+		read, records := cmds[0].Name(), int64(0)
+		for _, cmd := range cmds {
+			switch args := cmd.Args(); cmd.Name() {
+			case "hmget":
+				read = args[1].(string)
+			case "zrange":
+				records += args[3].(int64) - args[2].(int64) + 1
+			}
 		}
-	}
-	if m.records[hash] > inspect.Few {
-		t.Errorf("%s: %d records in one transaction", hash, m.records[hash])
-	}
+		if records > inspect.Few {
+			s.t.Errorf("%s: %d records in one transaction", read, records)
+		}
+		mu.Lock()
+		looks[read] = append(looks[read], time.Now())
+		mu.Unlock()
+		if len(cmds) > 1 {
+			time.Sleep(delay)
+		}
+		return nil
+	}))
+	s.run(20, nil)
+	return looks
 }
 
 func TestPausedWatchLeavesRedisAlone(t *testing.T) {
@@ -193,6 +162,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// Lines of text and of JSON; sorted, because targets are read side by side.
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScenario(t, "api", "gone", "per", "half", "word", "debt")
@@ -204,67 +174,23 @@ func TestLines(t *testing.T) {
 		s.goTakes("per", 1)
 		s.set("debt", rratelimiter.Overall, 10, time.Minute)
 		redistest.Must(s.gos["debt"].RateLimiter("debt").Charge(t.Context(), 34))(t)
-		var text, lines strings.Builder
 		s.w.Count = 2
-		redistest.NoError(t, s.w.Lines(t.Context(), &text, false))
-		inUTC := strings.ReplaceAll(text.String(), time.Now().Format("Z07:00")+` "`, `Z "`)
-		for _, want := range []string{
-			`Z "api" remaining 7 of 10, outstanding 3, back: 1 now, all in 1m`,
-			`Z "api" remaining 7 of 10, outstanding 3, granted 0/s by Go, 0/s by others, refused about 0 req`,
-			`Z "debt" remaining 0 of 10, outstanding 34, 24 in debt, paid in 1m, back: 1 in 1m, all in 1m`,
-			`Z "gone" does not exist`, `Z "per" client "service-1" remaining 9 of 10`,
-			`Z "half", ! half of a rate nothing to show`, `! no integer`,
-		} {
-			if !strings.Contains(inUTC, want) {
-				t.Errorf("no %s in\n%s", want, text.String())
-			}
+		var got strings.Builder
+		look := func(asJSON bool) error {
+			var lines strings.Builder
+			err := s.w.Lines(t.Context(), &lines, asJSON)
+			date := regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)`) // in the local zone
+			all := date.ReplaceAllString(lines.String(), "DATE")
+			got.WriteString(strings.Join(slices.Sorted(strings.Lines(all)), ""))
+			return err
 		}
-		redistest.NoError(t, s.w.Lines(t.Context(), &lines, true))
-		checkJSON(t, lines.String())
+		redistest.NoError(t, errors.Join(look(false), look(true)))
 		s.m.SetError("ERR \x1b[2J")
-		text.Reset()
-		if err := s.w.Lines(t.Context(), &text, false); err == nil || !strings.Contains(err.Error(), "ERR") {
+		if err := look(false); err == nil || !strings.Contains(err.Error(), "ERR") {
 			t.Errorf("no look has succeeded: %v", err)
 		}
-		if !strings.Contains(text.String(), "\"api\" Redis fails: ERR \ufffd[2J\n") {
-			t.Error(text.String())
-		}
+		golden.Check(t, "testdata/lines.golden", got.String())
 	})
-}
-
-// checkJSON checks that each line is a summary, and some of their fields.
-func checkJSON(t *testing.T, lines string) {
-	t.Helper()
-	seen := map[string]int{}
-	for line := range strings.Lines(lines) {
-		var s summary
-		if err := json.Unmarshal([]byte(line), &s); err != nil {
-			t.Fatalf("%v: %s", err, line)
-		}
-		seen[s.Name]++
-		if !s.right(seen[s.Name]) {
-			t.Error(line)
-		}
-	}
-	if seen["api"] != 2 || seen["gone"] != 2 || seen["per"] != 2 {
-		t.Error(seen)
-	}
-}
-
-// right reports whether a summary belongs to the n-th look in TestLines.
-func (s *summary) right(n int) bool {
-	switch s.Name {
-	case "api":
-		return s.There && s.Pairs[0].Remaining == 7 && s.Config.Rate == 10 && s.TTL == -1 &&
-			(n == 2) == (s.Pairs[0].ByGo != nil)
-	case "gone":
-		return !s.There && s.TTL == -2 && len(s.Pairs) == 0 && s.Config == nil
-	case "per":
-		return s.Pairs[0].ID == "service-1"
-	case "debt":
-		return s.Pairs[0].Debt == 24 && s.Pairs[0].PaidIn > 50_000 && len(s.Findings) == 0
-	}
-	return true
 }
 
 func TestLinesEndIfTheOutputFails(t *testing.T) {
@@ -278,8 +204,39 @@ func TestLinesEndIfTheOutputFails(t *testing.T) {
 	})
 }
 
-func TestLongTimesHaveNoMillis(t *testing.T) {
-	if got := about(61_234) + about(9_234); got != "1m1s9.234s" {
-		t.Error(got)
+// Run ends for each reason, and leaves no goroutine.
+func TestRunEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys  string
+		count int
+		err   error
+	}{
+		"q":      {keys: "q"},
+		"Ctrl-C": {keys: "\x03", err: ErrInterrupted},
+		"scroll": {keys: "jkgGp pq"},
+		"count":  {count: 3},
+		"ctx":    {err: context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 5500*time.Millisecond)
+				defer cancel()
+				s := newScenario(t, "api")
+				s.set("api", rratelimiter.Overall, 5, time.Second)
+				s.w.Count = c.count
+				in, keyboard := io.Pipe()
+				time.AfterFunc(1500*time.Millisecond, func() { _, _ = keyboard.Write([]byte(c.keys)) })
+				var out strings.Builder
+				start := time.Now()
+				err := s.w.Run(ctx, in, &out)
+				_ = keyboard.Close()
+				if !errors.Is(err, c.err) {
+					t.Error(err)
+				}
+				if took := time.Since(start); (c.keys != "") != (took < 2*time.Second) {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
 	}
 }
