@@ -69,11 +69,9 @@ other two do nothing. With a command, rrl itself prints to stderr.`,
 			case q.wait && q.timeout > 0:
 				return errors.New("--wait has no end, so --timeout must not be given with it")
 			}
-			if err := checkCode("refused-code", q.refusedCode); err != nil {
+			if _, err := q.parse(cmd, args); err != nil {
 				return err
 			}
-			args, _ = separated(cmd, args)
-			q.name, q.command = args[0], args[1:]
 			q.take = func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
 				return a.takePermits(ctx, c.RateLimiter(q.name), &q)
 			}
@@ -84,8 +82,7 @@ other two do nothing. With a command, rrl itself prints to stderr.`,
 	flags.Int64VarP(&q.permits, "permits", "n", 1, "how many permits")
 	flags.DurationVarP(&q.timeout, "timeout", "t", 0, "wait for them this long; 0 does not wait")
 	flags.BoolVar(&q.wait, "wait", false, "wait for them without end")
-	q.flags(flags, "if they are refused, different from those of the command")
-	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files, for COMMAND
+	q.flags(cmd, "if they are refused, different from those of the command")
 	return cmd
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/words"
@@ -47,9 +46,21 @@ type taken struct {
 }
 
 // flags adds the flags that all claims have.
-func (q *claim) flags(flags *pflag.FlagSet, refused string) {
+func (q *claim) flags(cmd *cobra.Command, refused string) {
+	flags := cmd.Flags()
 	flags.IntVar(&q.refusedCode, "refused-code", exitNo, "the exit code "+refused+", 1 to 255")
 	flags.BoolVarP(&q.quiet, "quiet", "q", false, "do not print the result")
+	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files, for COMMAND
+}
+
+// parse takes the name and the command out of the arguments, which it returns without the -- before COMMAND.
+func (q *claim) parse(cmd *cobra.Command, args []string) (all []string, err error) {
+	all, before := separated(cmd, args)
+	q.name = all[0]
+	if before >= 0 {
+		q.command = all[before:]
+	}
+	return all, checkCode("refused-code", q.refusedCode)
 }
 
 // timeoutGiven reports whether an argument is a duration behind a --wait without a value.

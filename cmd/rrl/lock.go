@@ -65,8 +65,10 @@ Without a command the lock is held for --lease after rrl has ended; unlock --for
   rrl lock maintenance --lease 2h`,
 		Args: claimArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, _ = separated(cmd, args)
-			q.name, q.command, q.forever = args[0], args[1:], !cmd.Flags().Changed("wait")
+			q.forever = !cmd.Flags().Changed("wait")
+			if _, err := q.parse(cmd, args); err != nil {
+				return err
+			}
 			if err := q.check(); err != nil {
 				return err
 			}
@@ -83,9 +85,8 @@ Without a command the lock is held for --lease after rrl has ended; unlock --for
 		"take it as a fenced lock; the command has the token in "+tokenVariable)
 	flags.BoolVar(&q.fair, "fair", false, "take it as a fair lock: first come, first served")
 	flags.DurationVar(&q.grace, "grace", grace, "how long a command gets to end when its lock is lost")
-	q.flags(flags, "if another owner holds the lock")
+	q.flags(cmd, "if another owner holds the lock")
 	flags.IntVar(&q.lostCode, "lost-code", exitLost, "the exit code if the lock was lost, 1 to 255")
-	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files, for COMMAND
 	return cmd
 }
 
@@ -99,9 +100,6 @@ func (q *locking) check() error {
 		return fmt.Errorf("--grace is %v, must not be negative", q.grace)
 	case q.lease == 0 && len(q.command) == 0:
 		return errors.New("--lease is missing: without a COMMAND the lock is not renewed")
-	}
-	if err := checkCode("refused-code", q.refusedCode); err != nil {
-		return err
 	}
 	return checkCode("lost-code", q.lostCode)
 }

@@ -60,24 +60,20 @@ that is never settled costs PERMITS for an interval.`,
 			if q.wait < 0 {
 				return fmt.Errorf("--wait is %v, must not be negative", q.wait)
 			}
-			if err := checkCode("refused-code", q.refusedCode); err != nil {
+			if args, err = q.parse(cmd, args); err == nil {
+				q.permits, err = integer("PERMITS", args[1])
+			}
+			if err != nil {
 				return err
 			}
-			args, _ = separated(cmd, args)
-			if q.permits, err = integer("PERMITS", args[1]); err != nil {
-				return err
-			}
-			q.name, q.command = args[0], args[2:]
 			q.take = func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
 				return a.reserve(ctx, c.RateLimiter(q.name), &q)
 			}
 			return a.reserveFor(cmd.Context(), &q)
 		},
 	}
-	flags := cmd.Flags()
-	flags.DurationVarP(&q.wait, "wait", "w", 0, "wait this long for the permits; 0 does not wait")
-	q.flags(flags, "if they are refused, different from those of the command")
-	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files, for COMMAND
+	cmd.Flags().DurationVarP(&q.wait, "wait", "w", 0, "wait this long for the permits; 0 does not wait")
+	q.flags(cmd, "if they are refused, different from those of the command")
 	return cmd
 }
 

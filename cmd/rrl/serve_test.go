@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -164,4 +165,21 @@ func TestServeJSON(t *testing.T) {
 	}
 	p.signal(os.Interrupt)
 	p.ends(0, "", "")
+}
+
+// In a pipe watch prints lines of JSON until Ctrl-C.
+func TestWatchInPipe(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := detachedArgs(t, s, "watch", "--json", "gone")
+	_, lines := p.starts()
+	for range 2 {
+		line, err := lines.ReadString('\n')
+		var summary struct{ Name string }
+		if err != nil || json.Unmarshal([]byte(line), &summary) != nil || summary.Name != "gone" {
+			t.Errorf("%q, %v", line, err)
+		}
+	}
+	p.signal(os.Interrupt)
+	p.ends(exitInterrupted, "", "")
 }
