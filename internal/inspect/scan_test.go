@@ -57,6 +57,11 @@ func scanOn(t *testing.T, rdb *redis.Client) {
 	if err != nil || len(found) != 5 || !done.Stopped {
 		t.Errorf("%d, %+v, %v", len(found), done, err)
 	}
+}
+
+// Locks count against the limit as well.
+func TestScanStopsAtLocks(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	for i := range 3 {
 		rdb.HSet(t.Context(), fmt.Sprint("lock", i), "5e4f0f64-8d3c-4bb4-9a63-3a0c6f1c2a11:52", 1)
 	}

@@ -154,8 +154,9 @@ func TestPages(t *testing.T) {
 		parts  []string
 	}{
 		{web.Config{}, "/", 200, []string{
-			"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "8 limiters", "!another hash", "!There are more",
-			`width="100%"`, `<td class="n used">0<`, `<td class="n used"><b class="warn">−1,224</b>`,
+			"orders", ">OVERALL<", ">1,000<", ">1 h<", ">999<", "8 limiters", "!another hash",
+			"!There are more", `width="100%"`, `<td class="n used">0<`,
+			`<td class="n used"><b class="warn">−1,224</b>`,
 			"<td>none</td>", `<td class="n">1,234</td>`, `<b class="warn">−1 to 7</b>`,
 			">1 lock<", ">report<", owner,
 		}},
