@@ -24,13 +24,13 @@ func TestWaits(t *testing.T) {
 	ways := []way{
 		{name: "a limiter", calls: alone},
 		{name: "a limiter for each call", calls: func(l *Limiter) caller { return throwaway{l.RateLimiter, l} },
-			without: "yields alone given"},
+			without: "alone given"},
 		{name: "fI", calls: func(l *Limiter) caller { return l.InFormat(FI, goOnly).RateLimiter },
-			without: "yields alone given"},
+			without: "alone given"},
 		{name: "slots of 1 ms", calls: func(l *Limiter) caller { return l.Coarse(1e6, goOnly).RateLimiter },
-			without: "yields alone given"},
-		{name: "a Group", calls: inGroup, without: "yields alone single"},
-		{name: "reservations", calls: reserving, without: "yields alone single give"},
+			without: "alone given"},
+		{name: "a Group", calls: inGroup, without: "alone single"},
+		{name: "reservations", calls: reserving, without: "alone single give"},
 	}
 	for name, row := range rows(waits) {
 		for _, way := range ways {
@@ -38,11 +38,7 @@ func TestWaits(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+way.name, func(t *testing.T) {
-				var opts []rratelimiter.Option
-				if !hasStep(row, "yields") {
-					opts = append(opts, goOnly)
-				}
-				Bubble(t, func(l *Limiter) { waitsOut(l, way, row) }, opts...)
+				Bubble(t, func(l *Limiter) { waitsOut(l, way, row) }, goOnly)
 			})
 		}
 	}
@@ -106,7 +102,6 @@ type asker struct {
 var waitSteps = map[string]func(p *waitPlay, args []string){
 	"single": func(*waitPlay, []string) {},
 	"alone":  func(*waitPlay, []string) {},
-	"yields": func(*waitPlay, []string) {},
 
 	"hold": func(p *waitPlay, args []string) {
 		h := &hold{pass: make(chan struct{})}

@@ -64,32 +64,3 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 		})
 	}
 }
-
-// Releases by Go cut a late wake-up short, and are no sign of a Java.
-func TestReleasesDoNotMakeGoLate(t *testing.T) {
-	const rate, interval, span = 20, 400 * time.Millisecond, 20 * time.Second
-	Bubble(t, func(l *Limiter) {
-		l.Want(l.SetRate(l.Context(), Overall, rate, interval))
-		end := time.Now().Add(span)
-		counts, net := make(chan int, 5), 0
-		for range 4 {
-			go func() { counts <- TakeUntil(l.T, l.RateLimiter, end) }()
-		}
-		go func() {
-			n := 0
-			for ; time.Now().Before(end); n-- {
-				time.Sleep(90 * time.Millisecond)
-				if err := l.Release(l.Context(), 1); err != nil {
-					l.Error(err)
-				}
-			}
-			counts <- n
-		}()
-		for range 5 {
-			net += <-counts
-		}
-		if all := rate * int(span/interval); net < all*97/100 {
-			l.Errorf("%d of %d permits were used", net, all)
-		}
-	})
-}
