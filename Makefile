@@ -91,7 +91,7 @@ cost: ## what one call costs in Redis and in Go, beside Redisson and others; abo
 	@tools/bring.sh
 	cd bench && go run . lone refused
 
-shares: ## how Go and Java share limits that are too small for both: docs/waiting.md; two minutes
+shares: ## how Go and Java share limits too small for both: prints each case, fails beyond the bounds of docs/waiting.md
 	@tools/bring.sh
 	SHARES=long go test ./compat_test -run TestCompat -count=1 -v -timeout $(TIMEOUT) \
 		-ginkgo.v -ginkgo.focus 'Shares of a limit'

@@ -217,10 +217,10 @@ func TestWhatWasNotSentIsNotTakenBack(t *testing.T) {
 			o.DialTimeout, o.DialerRetries = time.Second, 1
 		}, mod)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
+		t.Cleanup(cancel)
 		if name == "pool" {
 			conn := rdb.Conn()
-			defer conn.Close()
+			t.Cleanup(func() { _ = conn.Close() })
 			if err := conn.Ping(t.Context()).Err(); err != nil { // it has the only connection
 				t.Fatal(err)
 			}

@@ -150,10 +150,10 @@ func (sc Scenario) Judge(results []Result) (says, wrong string) {
 	served := of(results, func(r Result) float64 { return r.Served })
 	javas := of(results, func(r Result) time.Duration { return r.LongestJava })
 	const ms = time.Millisecond
-	says = fmt.Sprintf("%-50v Go %3.0f %%, used %5.1f %%, Jain %.3f, longest without %v, longest wait %v, %v",
+	says = fmt.Sprintf("%-50v Go %3.0f %%, used %5.1f %%, Jain %.3f, longest without permits %v, longest waits %v, %v",
 		sc, 100*part, 100*used, index, gap.Round(ms), longest.Round(ms), javas.Round(ms))
 	if sc.Served > 0 {
-		says += fmt.Sprintf(", Java got %.0f %%", 100*served)
+		says += fmt.Sprintf(", %.0f %% of the calls of Java succeed", 100*served)
 	}
 	some := min(20, sc.Intervals())
 	first := results[0]
@@ -164,11 +164,11 @@ func (sc Scenario) Judge(results []Result) (says, wrong string) {
 			all = append(all, what)
 		}
 	}
-	check(part >= sc.Least && part <= sc.Most, "part of Go")
-	check(used >= sc.Used, "used")
-	check(index >= sc.Index, "index")
-	check(served >= sc.Served, "served")
-	check(sc.Uneven || gap <= sc.Interval+200*ms, "longest without")
-	check(sc.Uneven || longest <= sc.longest(), "longest wait")
+	check(part >= sc.Least && part <= sc.Most, fmt.Sprint("part of Go, ", sc.Least, " to ", sc.Most))
+	check(used >= sc.Used, fmt.Sprint("used, at least ", sc.Used))
+	check(index >= sc.Index, fmt.Sprint("Jain, at least ", sc.Index))
+	check(served >= sc.Served, fmt.Sprint("calls of Java, at least ", sc.Served))
+	check(sc.Uneven || gap <= sc.Interval+200*ms, fmt.Sprint("without permits, at most ", sc.Interval+200*ms))
+	check(sc.Uneven || longest <= sc.longest(), fmt.Sprint("wait of Go, at most ", sc.longest()))
 	return says, strings.Join(all, ", ")
 }

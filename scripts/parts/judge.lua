@@ -13,10 +13,10 @@ local function left(l, b)
 end
 
 -- judgeRun judges a run of many requests for n permits each. b is the call so far: held and late (late.lua),
--- quota, paced and beside (portion.lua), stamp and asked (due.lua); spent, the permits granted; sums (due.lua);
--- and refused, if a request in line was refused. It returns how many of the requests are granted, from the first
--- on, and about the first that is not: the us until its permits are there; 0 if it was refused for its place
--- in line; below -1, minus the us until it may look again (due.lua, portion.lua).
+-- quota, paced and beside (portion.lua), stamp and asked (due.lua); spent, the permits granted; sums
+-- (due.lua); and refused, if a request in line was refused. It returns how many of the requests are granted,
+-- from the first on, and about the first that is not: the us until its permits are there; 0 if it was refused
+-- for its place in line; below -1, minus the us until it may look again (due.lua, portion.lua).
 local function judgeRun(l, b, n, many, inline)
   -- us for other Clients, at most a 20th of an interval; for Java, whose timer may be 100 ms late, at most
   -- half of one; or until the next burst: portion.go

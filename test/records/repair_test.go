@@ -177,7 +177,8 @@ func inUse(n *Limiter) (end func() (taken int64)) {
 				return
 			default:
 			}
-			if err := errors.Join(Yes(n.TryAcquire(n.Context(), 3, 0)), n.Release(n.Context(), 1)); err != nil {
+			err := errors.Join(Yes(n.TryAcquire(n.Context(), 3, 0)), n.Release(n.Context(), 1))
+			if err != nil {
 				n.Error(err)
 				return
 			}

@@ -23,7 +23,8 @@ func TestWaits(t *testing.T) {
 	goOnly := rratelimiter.WithGoOnly()
 	ways := []way{
 		{name: "a limiter", calls: alone},
-		{name: "a limiter for each call", calls: func(l *Limiter) caller { return throwaway{l.RateLimiter, l} },
+		{name: "a limiter for each call",
+			calls:   func(l *Limiter) caller { return throwaway{l.RateLimiter, l} },
 			without: "alone given"},
 		{name: "fI", calls: func(l *Limiter) caller { return l.InFormat(FI, goOnly).RateLimiter },
 			without: "alone given"},
