@@ -42,102 +42,64 @@ func (s *lockSubject) crowds(ctx context.Context, kind javapeer.LockKind, locks 
 		Threads: len(locks), Rounds: rounds, Counter: counter,
 		Clients: []string{s.javas[0].client, s.javas[1].client},
 	})
-	golang := newGoCrowd(counter)
+	leaving := make(chan struct{})
+	var callers sync.WaitGroup
+	var mu sync.Mutex
+	var goGot []javapeer.Hold // guarded by mu, as token is
+	var token int64
 	for _, lock := range locks {
-		golang.enter(ctx, lock)
+		callers.Go(func() {
+			defer GinkgoRecover()
+			for {
+				select {
+				case <-leaving:
+					return
+				default:
+				}
+				hold, err := lock.Lock(ctx)
+				done(err)
+				span := counts(ctx, counter)
+				mu.Lock()
+				goGot = append(goGot, span)
+				grows := kind != javapeer.Fenced || hold.Token() > token
+				token = hold.Token()
+				mu.Unlock()
+				done(hold.Unlock(ctx))
+				Expect(grows).To(BeTrue(), "token")
+			}
+		})
 	}
 	javaGot, err := java.Wait(ctx)
-	holds := golang.leave()
+	close(leaving)
+	callers.Wait()
 	done(err)
 
 	Expect(javaGot.Errors).To(BeEmpty())
-	total := javaGot.Rounds + int64(len(holds))
-	is(total)(look.Get(ctx, counter).Int64())
-	apart(slices.Concat(javaGot.Holds, spans(holds)))
-	if kind == javapeer.Fenced {
-		growing(holds)
-	}
+	is(javaGot.Rounds + int64(len(goGot)))(look.Get(ctx, counter).Int64())
+	apart(slices.Concat(javaGot.Holds, goGot))
 	s.free(ctx)
 
-	from, to := overlap(javaGot.Holds, spans(holds))
-	ofJava, ofGo := during(javaGot.Holds, from, to), during(spans(holds), from, to)
+	// How often each got it while both wanted it.
+	first := []time.Time{javaGot.Holds[0].From, goGot[0].From}
+	last := []time.Time{javaGot.Holds[len(javaGot.Holds)-1].To, goGot[len(goGot)-1].To}
+	from, to := slices.MaxFunc(first, time.Time.Compare), slices.MinFunc(last, time.Time.Compare)
+	ofJava, ofGo := during(javaGot.Holds, from, to), during(goGot, from, to)
 	AddReportEntry("hand-overs", map[string]any{"Java": ofJava, "Go": ofGo, "for": to.Sub(from)})
 	Expect(10*min(ofJava, ofGo)).To(BeNumerically(">=", ofJava+ofGo),
 		"the lock was given to Go %d times, to Java %d times", ofGo, ofJava)
 }
 
-// A goHold is a hold of a crowd, with its token.
-type goHold struct {
-	javapeer.Hold
-	token int64
-}
-
-// A goCrowd is callers of Go that do what a crowd of the peer does, until they are
-// stopped.
-type goCrowd struct {
-	counter string
-	leaving chan struct{}
-	callers sync.WaitGroup
-
-	mu    sync.Mutex
-	holds []goHold // guarded by mu
-}
-
-func newGoCrowd(counter string) *goCrowd {
-	return &goCrowd{counter: counter, leaving: make(chan struct{})}
-}
-
-// enter has one more caller begin.
-func (c *goCrowd) enter(ctx context.Context, lock goLock) {
-	c.callers.Go(func() {
-		defer GinkgoRecover()
-		for {
-			select {
-			case <-c.leaving:
-				return
-			default:
-				c.round(ctx, lock)
-			}
-		}
-	})
-}
-
-// round writes the counter once, under the lock.
-func (c *goCrowd) round(ctx context.Context, lock goLock) {
-	hold, err := lock.Lock(ctx)
-	done(err)
+// counts adds 1 to a counter in two steps, under a lock. It returns when, by the wall clock and in whole µs,
+// as Java does.
+func counts(ctx context.Context, counter string) javapeer.Hold {
+	GinkgoHelper()
 	from := time.Now()
-	n, err := look.Get(ctx, c.counter).Int64()
+	n, err := look.Get(ctx, counter).Int64()
 	if err != redis.Nil { // the first round
 		done(err)
 	}
-	done(look.Set(ctx, c.counter, n+1, 0).Err())
-	to := time.Now()
-	done(hold.Unlock(ctx))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.holds = append(c.holds, goHold{
-		// In whole µs and by the wall clock, as those of Java.
-		javapeer.Hold{From: time.UnixMicro(from.UnixMicro()), To: time.UnixMicro(to.UnixMicro())},
-		hold.Token(),
-	})
-}
-
-// leave ends the crowd and returns its holds in their order.
-func (c *goCrowd) leave() []goHold {
-	close(c.leaving)
-	c.callers.Wait()
-	slices.SortFunc(c.holds, func(a, b goHold) int { return a.From.Compare(b.From) })
-	return c.holds
-}
-
-// spans returns holds without their tokens.
-func spans(holds []goHold) []javapeer.Hold {
-	all := make([]javapeer.Hold, len(holds))
-	for i, h := range holds {
-		all[i] = h.Hold
-	}
-	return all
+	done(look.Set(ctx, counter, n+1, 0).Err())
+	return javapeer.Hold{From: time.UnixMicro(from.UnixMicro()), To: time.UnixMicro(time.Now().UnixMicro())}
 }
 
 // apart expects each hold to end before the next begins.
@@ -149,29 +111,6 @@ func apart(holds []javapeer.Hold) {
 	for i := range holds[1:] {
 		Expect(holds[i+1].From).NotTo(BeTemporally("<", holds[i].To), "hold %d of %d", i+1, len(holds))
 	}
-}
-
-// growing expects each token to be greater than the one before it.
-func growing(holds []goHold) {
-	GinkgoHelper()
-	for i := range holds[1:] {
-		Expect(holds[i+1].token).To(BeNumerically(">", holds[i].token))
-	}
-}
-
-// overlap returns the time in which both have holds.
-func overlap(a, b []javapeer.Hold) (from, to time.Time) {
-	GinkgoHelper()
-	Expect(a).NotTo(BeEmpty())
-	Expect(b).NotTo(BeEmpty())
-	from, to = a[0].From, a[len(a)-1].To
-	if b[0].From.After(from) {
-		from = b[0].From
-	}
-	if last := b[len(b)-1].To; last.Before(to) {
-		to = last
-	}
-	return from, to
 }
 
 // during returns how many holds began within a time.

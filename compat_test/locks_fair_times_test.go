@@ -11,6 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/rlock"
 )
 
@@ -38,7 +39,7 @@ func (s *lockSubject) fairTimeSpecs() {
 		}()
 		first := s.holder(ctx, javapeer.Fair, s.javas[0].client)
 		waits := first.StartLockLease(first.thread, time.Hour)
-		listens(ctx, s.keys.channel+":"+first.owner, 1)
+		listens(ctx, s.keys.Channel+":"+first.owner, 1)
 		Expect(s.fairPlace(ctx, first.owner)).To(BeNumerically("<=", defaultFairWait+placeOfGo))
 		Expect(<-late).To(BeFalse())
 		leave()
@@ -120,7 +121,7 @@ type fairClock struct {
 	*redis.Client
 	java       javaHolder
 	one, other *rlock.FairLock
-	keys       lockKeys
+	keys       wire.LockKeys
 }
 
 // newFairClock returns one whose clock is off by off, from all callers.
@@ -141,13 +142,13 @@ func (s *lockSubject) newFairClock(ctx context.Context, off time.Duration) fairC
 }
 
 func (c fairClock) queue(ctx context.Context) []string {
-	return c.LRange(ctx, c.keys.queue, 0, -1).Val()
+	return c.LRange(ctx, c.keys.Queue, 0, -1).Val()
 }
 
 // ends returns when the place of the first in the queue ends.
 func (c fairClock) ends(ctx context.Context) time.Time {
 	GinkgoHelper()
-	score, err := c.ZScore(ctx, c.keys.timeouts, c.queue(ctx)[0]).Result()
+	score, err := c.ZScore(ctx, c.keys.Timeout, c.queue(ctx)[0]).Result()
 	done(err)
 	return time.UnixMilli(int64(score))
 }

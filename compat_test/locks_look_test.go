@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // lockGenerations are the releases beside which locks are tested. Each differs from the
@@ -23,44 +23,19 @@ var lockGenerations = []*generation{
 
 // The versions since which Redisson's locks are as now.
 const (
-	sinceSharded    = "3.22.0" // messages on a cluster are those of its shards
-	sinceLatch      = "3.24.0"
-	sinceLease      = "3.27.2" // every unlock sets the lease that was given
-	sinceFairWait   = "3.46.0"
-	sinceFairNames  = "3.52.0" // the keys of a fair lock have mapped names
-	sinceWrongLatch = "3.52.0" // another idempotency key is removed than was set
-	sinceOwnLatch   = "4.3.0"  // it is the one that was set again
+	sinceSharded   = "3.22.0" // messages on a cluster are those of its shards
+	sinceFairNames = "3.52.0" // the keys of a fair lock have mapped names
 )
 
 const defaultFairWait = 5 * time.Minute
 
 var lockKinds = []javapeer.LockKind{javapeer.Reentrant, javapeer.Fenced, javapeer.Fair}
 
-// lockKeys are the names of the keys and channels of a lock.
-type lockKeys struct {
-	hash, channel, token, queue, timeouts, latches string
-}
-
-func lockKeysOf(name string) lockKeys {
-	tagged := name
-	if !strings.Contains(name, "{") {
-		tagged = "{" + name + "}"
-	}
-	return lockKeys{
-		hash:     name,
-		channel:  "redisson_lock__channel:" + tagged,
-		token:    "redisson_lock_token:" + tagged,
-		queue:    "redisson_lock_queue:" + tagged,
-		timeouts: "redisson_lock_timeout:" + tagged,
-		latches:  "redisson_unlock_latch:" + tagged + ":",
-	}
-}
-
 // A lockSubject is the locks of one name in a generation: each spec has a new one.
 type lockSubject struct {
 	*generation
 	name string
-	keys lockKeys
+	keys wire.LockKeys
 }
 
 // newLockSubject returns the subject of the specs that follow.
@@ -70,7 +45,7 @@ func newLockSubject(g *generation) *lockSubject {
 	return s
 }
 
-func (s *lockSubject) named(name string) { s.name, s.keys = name, lockKeysOf(name) }
+func (s *lockSubject) named(name string) { s.name, s.keys = name, wire.LockKeysOf(name) }
 
 // A javaHolder is a thread of Java, and the lock as it sees it.
 type javaHolder struct {
@@ -124,13 +99,13 @@ func (s *lockSubject) held(ctx context.Context, h javaHolder, count int) {
 // free expects no key of the lock, but for idempotency keys and a token.
 func (s *lockSubject) free(ctx context.Context) {
 	GinkgoHelper()
-	is(0)(look.Exists(ctx, s.keys.hash, s.keys.queue, s.keys.timeouts).Result())
+	is(0)(look.Exists(ctx, s.keys.Hash, s.keys.Queue, s.keys.Timeout).Result())
 }
 
 // expires expects a time to live, to within ten seconds below.
 func (s *lockSubject) expires(ctx context.Context, want time.Duration) {
 	GinkgoHelper()
-	is(want.Milliseconds())(roughly(look.Do(ctx, "PTTL", s.keys.hash).Int64()))
+	is(want.Milliseconds())(roughly(look.Do(ctx, "PTTL", s.keys.Hash).Int64()))
 }
 
 // listens waits until a number of clients listen to a channel.

@@ -202,7 +202,7 @@ func (s *lockSubject) bothWays(ctx context.Context, kind javapeer.LockKind, spec
 // awaits waits until a caller waits for a message about the lock.
 func (s *lockSubject) awaits(ctx context.Context, r rival) {
 	GinkgoHelper()
-	listens(ctx, s.keys.channel, 1)
+	listens(ctx, s.keys.Channel, 1)
 	if j, ok := r.(javaHolder); ok {
 		s.waiting(ctx, j)
 	}

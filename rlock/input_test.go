@@ -13,17 +13,8 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// wantText fails the test unless an error has all parts in its text.
-func wantText(t testing.TB, err error, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("%v, want %q in it", err, part)
-		}
-	}
-}
 
 // everything returns what each method of a lock says.
 func everything(ctx context.Context, l *rlock.Lock) map[string]error {
@@ -86,8 +77,8 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := tc.ask(t.Context())
-			wantErr(t, "each method", err, rratelimiter.ErrInvalidArgument)
-			wantText(t, err, tc.text...)
+			WantErr(t, err, rratelimiter.ErrInvalidArgument)
+			WantText(t, err, tc.text...)
 		})
 	}
 	want(t, "requests", sent.Load(), 0)
@@ -116,12 +107,12 @@ func TestBadNames(t *testing.T) {
 	t.Cleanup(func() { _ = limiters.Close() })
 	for _, name := range []string{"a{b", "{}a", "a}{b"} {
 		err := alike(t, everything(t.Context(), rlock.New(limiters).Lock(name)))
-		wantErr(t, name, err, rratelimiter.ErrInvalidArgument)
-		wantText(t, err, name, "{tag}", "different slots")
+		WantErr(t, err, rratelimiter.ErrInvalidArgument)
+		WantText(t, err, name, "{tag}", "different slots")
 	}
 	mapped := rratelimiter.New(rdb, rratelimiter.WithNameMapper(func(string) string { return "" }))
 	t.Cleanup(func() { _ = mapped.Close() })
-	wantText(t, alike(t, everything(t.Context(), rlock.New(mapped).Lock("l"))), "mapped to an empty name")
+	WantText(t, alike(t, everything(t.Context(), rlock.New(mapped).Lock("l"))), "mapped to an empty name")
 }
 
 // Any other name will do, and so will waits and leases at their bounds.
@@ -130,104 +121,49 @@ func TestOddInput(t *testing.T) {
 		ctx := within(s)
 		names := []string{" ", "a b", "ä\x00\xff\r\n", "{a}b", "a{b", "{}", strings.Repeat("x", 10_000)}
 		for _, name := range names {
-			h := took(s.locks.FencedLock(name).TryLock(ctx, math.MaxInt64, 87840*time.Hour))(s)
-			noError(s, h.Unlock(ctx))
-			h = took(s.locks.Lock(name).TryLock(ctx, math.MinInt64, 0))(s)
-			noError(s, h.Unlock(ctx))
+			h := must(took(s.locks.FencedLock(name).TryLock(ctx, math.MaxInt64, 87840*time.Hour)))(s)
+			NoError(s, h.Unlock(ctx))
+			h = must(took(s.locks.Lock(name).TryLock(ctx, math.MinInt64, 0)))(s)
+			NoError(s, h.Unlock(ctx))
 		}
 	})
-}
-
-// oneLock is the lock of specs that send commands to a server of their own, oneToken the key of its token.
-const oneLock, oneToken = "l", "redisson_lock_token:{l}"
-
-// sends sends commands to the server as another program.
-func (s *env) sends(commands ...[]any) {
-	s.Helper()
-	for _, command := range commands {
-		noError(s, s.look.Do(s.Context(), command...).Err())
-	}
 }
 
 // Foreign data where a lock is, or beside it, gives an error or is waited for. It never makes a caller
 // spin.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
-	held := []any{"HSET", oneLock, "java:1", 1}
-	for what, tc := range map[string]struct {
-		commands [][]any
-		text     string // of an ErrBadState; without it, the lock is waited for
-	}{
-		"a string":          {[][]any{{"SET", oneLock, "text"}}, "WRONGTYPE"},
-		"a string as token": {[][]any{{"SET", oneToken, "text"}}, "not an integer"},
-		"a token that ends": {[][]any{{"SET", oneToken, math.MaxInt64}}, "overflow"},
-		"a list as token":   {[][]any{{"RPUSH", oneToken, "text"}}, "WRONGTYPE"},
-		"without a TTL":     {[][]any{held}, ""},
-		"an odd hash":       {[][]any{{"HSET", oneLock, "", "text", "x", ""}}, ""},
-		"for ever":          {[][]any{held, {"EXPIRE", oneLock, 200 * 365 * 24 * 3600}}, ""},
-		"for longer than a time.Duration": {
-			[][]any{held, {"PEXPIRE", oneLock, int64(math.MaxInt64 / 1000)}}, "",
-		},
+	const forever, most = "6307200000", "9223372036854775"
+	specs, foreign := map[string]string{}, map[string]string{}
+	for what, command := range map[string]string{
+		"a string ! WRONGTYPE":               "SET LOCK text",
+		"a string as token ! not an integer": "SET TOKEN text",
+		"a token that ends ! overflow":       "SET TOKEN 9223372036854775807",
+		"a list as token ! WRONGTYPE":        "RPUSH TOKEN text",
 	} {
-		t.Run(what, func(t *testing.T) {
-			s := onRedis(t) // miniredis says it in other words
-			ctx := within(s)
-			s.sends(tc.commands...)
-			first := s.locks.FencedLock(oneLock)
-			if tc.text == "" {
-				noError(s, refusal(s.locks.FairLock(oneLock).TryLock(ctx, time.Second, 0)))
-				noError(s, refusal(first.TryLock(ctx, time.Second, 0)))
-			} else {
-				err := taken(first.TryLock(ctx, time.Second, 0))
-				wantErr(s, "TryLock", err, rratelimiter.ErrBadState)
-				wantText(s, err, tc.text, oneLock)
-			}
-			if n := s.scripts(); n > 16 { // the first one is not known, and one comes with the subscription
-				s.Errorf("%d scripts for two callers", n)
-			}
-			if tc.text == "" {
-				must(s.locks.Lock(oneLock).ForceUnlock(ctx))(s)
-			} else {
-				s.sends([]any{"DEL", oneLock, oneToken})
-			}
-			noError(s, took(first.TryLock(ctx, time.Minute, 0))(s).Unlock(ctx))
-		})
+		name, text, _ := strings.Cut(what, " ! ")
+		specs[name] = "now; redis " + command + "; a1 takes 1s ! ErrBadState LOCK " + text +
+			"; ran 1..16; redis DEL LOCK TOKEN; a1 takes; a1 unlocks"
 	}
-}
-
-// Whatever other programs change about a lock while it is held, its holder can unlock it and the next caller
-// gets it.
-func TestHostileKeysOfAHold(t *testing.T) {
-	t.Parallel()
-	const token = "a string as token"
-	for what, command := range map[string]func(owner string) []any{
-		"another owner beside": func(string) []any { return []any{"HSET", oneLock, "java:1", 1} },
-		"a count that is none": func(owner string) []any { return []any{"HSET", oneLock, owner, "text"} },
-		"a count below 0":      func(owner string) []any { return []any{"HSET", oneLock, owner, "-5"} },
-		"no TTL":               func(string) []any { return []any{"PERSIST", oneLock} },
-		token:                  func(string) []any { return []any{"SET", oneToken, "text"} },
+	for what, steps := range map[string]string{
+		"without a TTL": "redis HSET LOCK java:1 1; ", "an odd hash": "redis HSET LOCK x text; ",
+		"for ever":                        "redis HSET LOCK java:1 1; redis EXPIRE LOCK " + forever + "; ",
+		"for longer than a time.Duration": "redis HSET LOCK java:1 1; redis PEXPIRE LOCK " + most + "; ",
 	} {
-		t.Run(what, func(t *testing.T) {
-			s := onRedis(t)
-			ctx := within(s)
-			h := must(s.locks.FencedLock(oneLock).Lock(ctx))(s)
-			noError(s, h.Relock(ctx))
-			s.sends(command(h.Owner()))
-			next := async(func() error { return pass(ctx, s.locks.FencedLock(oneLock)) })
-			if what != token {
-				noError(s, h.Relock(ctx))
-				noError(s, h.Unlock(ctx))
-			}
-			noError(s, h.Unlock(ctx))
-			noError(s, h.Err())
-			noError(s, h.Unlock(ctx))
-			if err := comes(s, next); what == token {
-				wantErr(s, "the next one", err, rratelimiter.ErrBadState)
-			} else {
-				noError(s, err)
-			}
-			want(s, "locks", must(s.look.Exists(ctx, oneLock).Result())(s), 0)
-		})
+		foreign[what] = "now; " + steps + "a1 refused 1s; ran 1..8; queue; a forces yes; a1 takes; a1 unlocks"
+	}
+	for what, command := range map[string]string{
+		"another owner beside": "HSET LOCK java:1 1", "a count that is none": "HSET LOCK a1 text",
+		"a count below 0": "HSET LOCK a1 -5", "no TTL": "PERSIST LOCK",
+	} {
+		specs["of a hold: "+what] = "a1 locks; a1 relocks; redis " + command + "; a2 waits; a1 relocks; " +
+			"a1 unlocks; a1 unlocks; a1 err; a1 unlocks; a2 has; a2 unlocks; hash"
+	}
+	specs["of a hold: a string as token"] = "a1 locks; a1 relocks; redis SET TOKEN text; a2 waits; " +
+		"a1 unlocks; a1 err; a1 unlocks; a2 has ! ErrBadState; hash"
+	tell(t, kinds["fenced"], specs)
+	for kind, of := range kinds {
+		t.Run(kind, func(t *testing.T) { tell(t, of, foreign) })
 	}
 }
 
@@ -239,17 +175,16 @@ func TestLockRejectsTheNameOfALimiter(t *testing.T) {
 	t.Cleanup(func() { _ = limiters.Close() })
 	for _, keep := range []time.Duration{0, time.Hour} {
 		ctx, name := within(s), redistest.Name(s)
-		noError(s, limiters.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, 5, time.Minute,
+		NoError(s, limiters.RateLimiter(name).SetRate(ctx, rratelimiter.Overall, 5, time.Minute,
 			rratelimiter.WithKeepAlive(keep)))
-		for what, err := range map[string]error{
-			"Lock":             errOf(s.locks.Lock(name).Lock(ctx)),
-			"FencedLock":       taken(s.locks.FencedLock(name).TryLock(ctx, 0, 0)),
-			"FairLock":         errOf(s.locks.FairLock(name).Lock(ctx)),
-			"ForceUnlock":      errOf(s.locks.Lock(name).ForceUnlock(ctx)),
-			"ForceUnlock fair": errOf(s.locks.FairLock(name).ForceUnlock(ctx)),
+		for _, err := range map[string]error{
+			"Lock":             ErrOf(s.locks.Lock(name).Lock(ctx)),
+			"FencedLock":       ErrOf(took(s.locks.FencedLock(name).TryLock(ctx, 0, 0))),
+			"FairLock":         ErrOf(s.locks.FairLock(name).Lock(ctx)),
+			"ForceUnlock":      ErrOf(s.locks.Lock(name).ForceUnlock(ctx)),
+			"ForceUnlock fair": ErrOf(s.locks.FairLock(name).ForceUnlock(ctx)),
 		} {
-			wantErr(s, fmt.Sprintf("%s, keep alive %v", what, keep), err, rratelimiter.ErrBadState)
-			wantText(s, err, "a rate limiter has this name", name)
+			WantErr(s, err, rratelimiter.ErrBadState, "a rate limiter has this name", name)
 		}
 		want(s, "the rate", must(limiters.RateLimiter(name).Config(ctx))(s).Rate, 5)
 		want(s, "keys of a queue", must(s.look.Exists(ctx, "redisson_lock_queue:{"+name+"}").Result())(s), 0)

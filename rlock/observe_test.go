@@ -11,6 +11,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 // A noted is an Observer that keeps observations as texts.
@@ -32,13 +33,13 @@ func TestObserver(t *testing.T) {
 		seen := &noted{}
 		locks, name := s.client(rlock.WithObserver(seen)), redistest.Name(s)
 		h := must(locks.FencedLock(name).LockFor(s.Context(), 3*time.Second))(s)
-		noError(s, refusal(locks.FencedLock(name).TryLock(s.Context(), time.Second, 0)))
+		NoError(s, refusal(locks.FencedLock(name).TryLock(s.Context(), time.Second, 0)))
 		synctest.Wait() // its subscription has ended, or the next lock would give way to it
-		noError(s, h.Unlock(s.Context()))
+		NoError(s, h.Unlock(s.Context()))
 		_ = must(locks.Lock(name).LockFor(s.Context(), time.Second))(s)
 		ctx, cancel := context.WithTimeoutCause(s.Context(), 500*time.Millisecond, errors.New("enough"))
 		defer cancel()
-		wantErr(s, "Lock", errOf(locks.Lock(name).Lock(ctx)), context.DeadlineExceeded)
+		WantErr(s, ErrOf(locks.Lock(name).Lock(ctx)), context.DeadlineExceeded)
 		time.Sleep(time.Minute)
 		seen.mu.Lock()
 		defer seen.mu.Unlock()

@@ -1,288 +1,129 @@
 package rlock_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// third is how often a hold is renewed by default.
-const third = 10 * time.Second
-
-// A hold is renewed each third of its lease, as long as it is held: by one request, and by none after the
-// Unlock.
+// A hold is renewed each third of its lease, as long as it is held, and ends when its lock is lost.
 func TestRenewal(t *testing.T) {
-	inBubble(t, func(s *env) {
-		ctx, name := s.Context(), redistest.Name(s)
-		h := must(s.locks.Lock(name).Lock(ctx))(s)
-		time.Sleep(third + time.Second) // the first one shows Redis the script
-		calls := s.count()
-		for i := range int64(100) {
-			time.Sleep(third)
-			want(s, "renewals", calls.Load(), i+1)
-			if left := must(s.look.PTTL(ctx, name).Result())(s); left != 29*time.Second {
-				s.Fatalf("the lease lasts %v a second after the renewal", left)
-			}
-		}
-		noError(s, h.Err())
-		noError(s, h.Unlock(ctx))
-		time.Sleep(time.Second) // in which the idempotency key is removed
-		calls.Store(0)
-		time.Sleep(10 * third)
-		want(s, "requests after the unlock", calls.Load(), 0)
+	const lost = "a1 err; now; a1 over ! ErrLost; after 0s..10s; a1 err ! ErrLost; a1 unlocks ! ErrLost; " +
+		"a1 relocks ! ErrLost; now; sleep 21s; sent 2; a2@2 err; "
+	tellKinds(t, map[string]string{
+		"one request renews it, and none after the Unlock": "" +
+			"a1 locks; sleep 11s; now; sleep 10s; sent 1; lease 29s; sleep 990s; sent 100; lease 29s; " +
+			"a1 err; " +
+			"a1 unlocks; sleep 1s; now; sleep 100s; sent 0",
+		"ForceUnlock": "a1 locks; a2@2 locks; b1 forces yes; " + lost + "free",
+		"DEL":         "a1 locks; a2@2 locks; redis DEL LOCK; " + lost + "free",
+		"another owner": "a1 locks; a2@2 locks; redis DEL LOCK; redis HSET LOCK java:1 1; " + lost +
+			"hash java:1 1",
+		"another type": "a1 locks; a2@2 locks; redis SET LOCK text; " + lost + "redis GETRANGE LOCK 0 1",
+		"FLUSHALL": "" +
+			"a1 locks; redis FLUSHALL; now; a1 over ! ErrLost; after 0s..10s; a1 unlocks ! ErrLost; free",
+		"whatever holds of the lock have just ended in its process": "" +
+			strings.Repeat("a1 takes; a1 relocks; a1 unlocks; a1 unlocks; ", 10) + "a2 takes; sleep 5m; " +
+			"a2 err; a2 holds 1; a2 unlocks; sleep 1m; a sees none",
+		"it ends to the moment with the lease that was confirmed, if Redis is silent": "" +
+			"now; a1 locks; sleep 51s; freeze a; a1 over ! ErrLost; after 80s; hash; thaw a; a2 locks; " +
+			"a2 unlocks",
+		"or cannot be reached": "" +
+			"now; a1 locks; sleep 51s; fail a; a1 over ! ErrLost; after 80s; hash; back a; a2 locks; " +
+			"a2 unlocks",
+		"it survives a short outage, in which it is tried once a second, and is renewed soon": "" +
+			"a1 locks; a2@2 locks 1h; sleep 11s; now; fail a; sleep 27s; sent 15..20; back a; " +
+			"sleep 1500ms; " +
+			"lease 28s..30s; sleep 100s; a1 err; a1 unlocks; a2@2 unlocks",
+		"a renewal that was carried out when the hold had ended is undone": "" +
+			"a1 locks; sleep 9s; freeze a; sleep 20500ms; redis PERSIST LOCK; a1 over ! ErrLost; thaw a; " +
+			"sleep 2s; free",
+		"a hold with a lease is not renewed, and the next caller needs no message": "" +
+			"now; a1 locks 42.000999s; a2 waits; a1 over ! ErrLost; after 42s; a2 has; after 42s..52s; " +
+			"a1 unlocks ! ErrLost; hash a2 1; a2 unlocks",
+		"each Relock and each Unlock but the last gives it a new lease": "" +
+			"a1 locks 1s; sleep 900ms; a1 relocks; sleep 900ms; a1 unlocks; sleep 900ms; a1 err; " +
+			"sleep 100ms; " +
+			"a1 err ! ErrLost",
+		"a Relock that arrives after the lease is undone": "" +
+			"a1 locks 1m; freeze a; go a1 relocks; sleep 5s; redis PERSIST LOCK; a1 over ! ErrLost; " +
+			"thaw a; " +
+			"done a1 ! ErrLost; sleep 2s; free",
+		"and one of a renewed hold": "" +
+			"a1 locks; freeze a; go a1 relocks; sleep 5s; redis PERSIST LOCK; a1 over ! ErrLost; thaw a; " +
+			"done a1 ! ErrLost; sleep 2s; free",
+		"a Relock whose reply comes after the lease is undone": "" +
+			"a1 locks 5s; sleep 4s; slow a 2s; a1 relocks ! ErrLost; slow a 0s; sleep 1ms; free",
+		"a Relock that fails while others unlock as often as they have it ends the hold": "" +
+			"a1 locks; held within 1s a1 relocks; a1 unlocks; a1 err; done a1 ! DeadlineExceeded; " +
+			"a1 err ! ErrNotHeld; a1 over ! Canceled; free; late; free",
+		"no caller gets a hold whose lease expired before the reply": "" +
+			"freeze a; in 31s thaw a; a1 locks 10s ! ErrLost; free",
 	})
 }
 
-// Three hundred holds take three script calls each third of a lease, though they were not taken at one
-// time, and none is lost.
+// Thousands of holds take one script call for 100 of them each third of a lease, though they were not taken
+// at one time and each reply comes late. None is lost.
 func TestManyHoldsAreRenewed(t *testing.T) {
 	inBubble(t, func(s *env) {
-		const locks, batch, rounds = 300, 100, 4
+		const locks = 1000
+		p := newPlay(s, kinds["plain"])
+		client := p.process("a")
 		holds := make([]*rlock.Hold, locks)
-		name := redistest.Name(s)
 		for i := range holds {
-			holds[i] = must(s.locks.Lock(fmt.Sprint(name, i)).Lock(s.Context()))(s)
-			time.Sleep(10 * time.Millisecond)
+			holds[i] = must(client.locks.Lock(fmt.Sprint(s.name, i)).Lock(s.Context()))(s)
+			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(third + time.Second) // the first calls show Redis the script
-		calls := s.count()
-		time.Sleep(rounds * third)
-		want(s, "script calls", calls.Load(), rounds*locks/batch)
+		NoError(s, p.tells("sleep 11s; slow a 300ms; now; sleep 40s; sent 40")) // the script is known by then
 		for _, h := range holds {
-			noError(s, h.Err())
+			NoError(s, h.Err())
 		}
 		want(s, "locks", must(s.look.DBSize(s.Context()).Result())(s), locks)
 		for _, h := range holds[1:] {
-			noError(s, h.Unlock(s.Context()))
+			NoError(s, h.Unlock(s.Context()))
 		}
-		time.Sleep(third)
-		calls.Store(0)
-		time.Sleep(rounds * third)
-		want(s, "script calls for the one that is left", calls.Load(), rounds)
+		NoError(s, p.tells("sleep 10s; now; sleep 40s; sent 4"))
 	})
 }
 
-// A hold notices at its next renewal that its lock was unlocked or has another owner, and leaves the lock
-// of that owner alone.
-func TestHoldNoticesItsLossAtARenewal(t *testing.T) {
-	t.Parallel()
-	for what, commands := range map[string][][]any{
-		"ForceUnlock":   nil,
-		"DEL":           {{"DEL", oneLock}},
-		"another owner": {{"DEL", oneLock}, {"HSET", oneLock, "java:1", 1}},
-		"another type":  {{"SET", oneLock, "text"}},
-		"FLUSHALL":      {{"FLUSHALL"}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, func(s *env) {
-				ctx := s.Context()
-				lock := s.locks.Lock(oneLock)
-				h := must(lock.Lock(ctx))(s)
-				beside := must(s.locks.Lock("beside").Lock(ctx))(s)
-				s.sends(commands...)
-				if commands == nil {
-					want(s, what, must(lock.ForceUnlock(ctx))(s), true)
-				}
-				noError(s, h.Err()) // no renewal since
-				start := time.Now()
-				<-h.Context().Done()
-				lasted(s, "it ended", time.Since(start), 0, third)
-				for what, err := range map[string]error{"cause": context.Cause(h.Context()), "Err": h.Err(),
-					"Unlock": h.Unlock(ctx), "Relock": h.Relock(ctx)} {
-					wantErr(s, what, err, rlock.ErrLost)
-					wantErr(s, what, err, rlock.ErrNotHeld)
-				}
-				before := s.keys()
-				calls := s.count()
-				time.Sleep(2*third + time.Second)
-				want(s, "keys", s.keys(), before)
-				if what != "FLUSHALL" {
-					noError(s, beside.Err())
-					want(s, "renewals of the other hold", calls.Load(), 2)
-				}
-			})
-		})
-	}
-}
-
-// keys returns all keys but idempotency keys, as a text.
-func (s *env) keys() string {
-	s.Helper()
-	var all []string
-	for _, key := range must(s.look.Keys(s.Context(), "*").Result())(s) {
-		if !strings.HasPrefix(key, "redisson_unlock_latch") {
-			all = append(all, key)
-		}
-	}
-	return fmt.Sprint(all)
-}
-
-// While Redis cannot be reached, or says nothing, a hold ends to the moment when its lease has run out,
-// counted from the last renewal that was confirmed.
-func TestHoldEndsWithItsLeaseWithoutRedis(t *testing.T) {
-	t.Parallel()
-	for what, away := range map[string]func(rdb redis.UniversalClient) (back func()){
-		"silent": func(rdb redis.UniversalClient) func() { return frozen(rdb)() },
-		"failing": func(rdb redis.UniversalClient) (back func()) {
-			_, back = fails(rdb)
-			return back
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, func(s *env) {
-				ctx, name := s.Context(), redistest.Name(s)
-				start := time.Now()
-				h := must(s.locks.Lock(name).Lock(ctx))(s)
-				time.Sleep(5*third + time.Second)
-				back := away(s.rdb)
-				<-h.Context().Done()
-				want(s, "when it ended", time.Since(start), 5*third+30*time.Second)
-				wantErr(s, "cause", context.Cause(h.Context()), rlock.ErrLost)
-				want(s, "owners", len(s.owners(name)), 0)
-				back()
-				h = must(s.locks.Lock(name).Lock(ctx))(s)
-				noError(s, h.Unlock(ctx))
-			})
-		})
-	}
-}
-
-// A hold survives if Redis is back before its lease has expired, and is renewed soon then.
-func TestHoldSurvivesAShortOutage(t *testing.T) {
-	inBubble(t, func(s *env) {
-		ctx, name := s.Context(), redistest.Name(s)
-		h := must(s.locks.Lock(name).Lock(ctx))(s)
-		other := must(s.locks.Lock(name+"2").LockFor(ctx, time.Hour))(s)
-		time.Sleep(third + time.Second)
-		times, back := fails(s.rdb)
-		time.Sleep(27 * time.Second)
-		back()
-		if n := times.Load(); n < 15 || n > 20 {
-			s.Errorf("it was tried %d times in 18s, want once a second", n)
-		}
-		time.Sleep(1500 * time.Millisecond)
-		if left := must(s.look.PTTL(ctx, name).Result())(s); left < 28*time.Second {
-			s.Errorf("after Redis is back the lease lasts %v", left)
-		}
-		time.Sleep(10 * third)
-		noError(s, h.Err())
-		noError(s, h.Unlock(ctx))
-		noError(s, other.Unlock(ctx))
-	})
-}
-
-// A renewal that was carried out when the hold had ended, for its reply was late, is undone.
-func TestLateRenewalIsUndone(t *testing.T) {
-	inBubble(t, func(s *env) {
-		ctx, name := s.Context(), redistest.Name(s)
-		freeze := frozen(s.rdb)
-		h := must(s.locks.Lock(name).Lock(ctx))(s)
-		time.Sleep(third - time.Second)
-		thaw := freeze()
-		time.Sleep(20*time.Second + 500*time.Millisecond) // the renewal is on its way
-		noError(s, s.look.Persist(ctx, name).Err())       // Redis's clock is slower than ours
-		<-h.Context().Done()
-		thaw()
-		time.Sleep(2 * time.Second)
-		want(s, "owners", len(s.owners(name)), 0)
-	})
-}
-
-// A hold with a lease of its own is not renewed. It expires on time, and the next caller gets the lock then
-// without a message.
-func TestLeaseIsNotRenewed(t *testing.T) {
-	inBubble(t, func(s *env) {
-		ctx, name := s.Context(), redistest.Name(s)
-		start := time.Now()
-		h := must(s.locks.Lock(name).LockFor(ctx, 42*time.Second+999*time.Microsecond))(s)
-		next := s.waits(ctx, s.locks.Lock(name))
-		<-h.Context().Done()
-		want(s, "lease", time.Since(start), 42*time.Second)
-		wantErr(s, "cause", context.Cause(h.Context()), rlock.ErrLost)
-		held := comes(s, next)
-		lasted(s, "the next one has it", time.Since(start), 0, 42*time.Second+10*time.Millisecond)
-		wantErr(s, "Unlock", h.Unlock(ctx), rlock.ErrLost)
-		want(s, "the next one", s.owners(name)[held.Owner()], "1")
-		noError(s, held.Unlock(ctx))
-
-		h = must(s.locks.Lock(name).LockFor(ctx, time.Second))(s)
-		time.Sleep(900 * time.Millisecond)
-		noError(s, h.Relock(ctx)) // a new lease
-		time.Sleep(900 * time.Millisecond)
-		noError(s, h.Unlock(ctx)) // and one more
-		time.Sleep(900 * time.Millisecond)
-		noError(s, h.Err())
-		time.Sleep(100 * time.Millisecond)
-		synctest.Wait()
-		wantErr(s, "after its lease", h.Err(), rlock.ErrLost)
-	})
-}
-
-// A Relock that arrives after the lease has expired does not leave the lock held without a holder.
-func TestRelockAfterTheLeaseIsUndone(t *testing.T) {
-	t.Parallel()
-	for _, lease := range []time.Duration{time.Minute, 0} {
-		t.Run(fmt.Sprint(lease), func(t *testing.T) {
-			inBubble(t, func(s *env) {
-				ctx, name := s.Context(), redistest.Name(s)
-				freeze := frozen(s.rdb)
-				h := took(s.locks.Lock(name).TryLock(ctx, 0, lease))(s)
-				thaw := freeze()
-				again := async(func() error { return h.Relock(ctx) })
-				time.Sleep(5 * time.Second)
-				noError(s, s.look.Persist(ctx, name).Err()) // Redis's clock is slower than ours
-				<-h.Context().Done()
-				thaw()
-				wantErr(s, "Relock", <-again, rlock.ErrLost)
-				time.Sleep(2 * time.Second)
-				want(s, "owners", len(s.owners(name)), 0)
-			})
-		})
-	}
-}
-
-// The server restarts without its data. Holds notice at their next renewal, and a lock that another caller
-// took meanwhile stays its own.
-func TestRestart(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newEnv(t, server.Client(t), server.Admin())
+// A lock that the user may not use any more is lost, and takes no others with it that are renewed in the
+// same script call.
+func TestRenewalSurvivesADeniedNeighbour(t *testing.T) {
+	s := onRights(t, "allkeys", "allchannels", "+@all")
 	ctx := within(t)
 	locks := s.client(rlock.WithWatchdogTimeout(3 * time.Second))
-	name := redistest.Name(t)
-	h := must(locks.FencedLock(name).Lock(ctx))(t)
-	h2 := must(locks.Lock(name+"2").LockFor(ctx, time.Second))(t)
-	server.Restart(t)
-	other := must(s.locks.Lock(name).Lock(ctx))(t)
-	for _, h := range []*rlock.Hold{h, h2} {
-		comes(t, h.Context().Done())
-		wantErr(t, "Unlock", h.Unlock(ctx), rlock.ErrLost)
+	denied := must(locks.Lock("denied").Lock(ctx))(t)
+	const others = 9 // ten share a script call
+	var holds []*rlock.Hold
+	for i := range others {
+		holds = append(holds, must(locks.Lock(fmt.Sprintf("allowed:%d", i)).Lock(ctx))(t))
 	}
-	want(t, "the other one", s.owners(name)[other.Owner()], "1")
-	noError(t, other.Unlock(ctx))
-	// The restart has lost the token as well, but the next one is greater.
-	again := must(locks.FencedLock(name).Lock(ctx))(t)
-	follows(t, again, h)
-	noError(t, again.Unlock(ctx))
+	s.allow("~allowed:*", "~redisson_*", "allchannels", "+@all")
+	comes(t, denied.Context().Done())
+	for _, h := range holds {
+		NoError(t, h.Err())
+		NoError(t, h.Unlock(ctx))
+	}
 }
 
-// Redis takes longer to reply than the lease lasts: no caller gets an expired hold.
-func TestLeaseShorterThanTheReply(t *testing.T) {
-	inBubble(t, func(s *env) {
-		ctx, name := s.Context(), redistest.Name(s)
-		freeze := frozen(s.rdb)
-		thaw := freeze()
-		time.AfterFunc(31*time.Second, thaw)
-		h, err := s.locks.Lock(name+"2").LockFor(ctx, 10*time.Second)
-		wantErr(s, "LockFor", err, rlock.ErrLost)
-		want(s, "its hold", h, nil)
-	})
+// onRights returns an env whose clients are those of a user with some rights.
+func onRights(t *testing.T, rights ...string) *env {
+	t.Helper()
+	t.Parallel()
+	server := redistest.Start(t)
+	redistest.Allow(t, "app", append([]string{"on", "nopass"}, rights...), server.Admin())
+	return onServer(t, server, func(o *redis.Options) { o.Username, o.Password = "app", "any" })
+}
+
+// allow gives these rights to the user.
+func (s *env) allow(rights ...string) {
+	s.Helper()
+	redistest.Allow(s, "app", append([]string{"on", "nopass"}, rights...), s.server.Admin())
 }

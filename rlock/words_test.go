@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,257 +16,294 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A lockPlay is a spec of a lock in words. Its steps are separated by "; ". A caller is a letter, which
-// is its process, and a number: "a1 locks; b1 waits; a1 unlocks; b1 has". An owner java:N is one that the
-// spec plays. LOCK, QUEUE and SCORES are keys, and a caller is its owner, in the words of a command.
-type lockPlay struct {
-	*fairEnv
-	of        kind
-	processes map[string]*playedProcess
-	callers   map[string]*playedCaller
-	messages  map[string]func() string // by owner
-	now       time.Time                // of the last step "now"
-	sent      *atomic.Int64            // commands since that
+// A play is a spec of a lock in words. Its steps are separated by "; ". A caller is a letter, which is its
+// process, and a number: "a1 locks; b1 waits; a1 unlocks; b1 has". "a1@2" is a caller of the lock beside it
+// whose name ends with 2. A step "STEP ! ERROR" has to fail with that error. An owner java:N is one that the
+// spec plays.
+//
+// LOCK, TOKEN, QUEUE, SCORES and CHANNEL are keys, and a caller is its owner, in the words of a command.
+// A range FROM..TO is one of numbers or times.
+type play struct {
+	*env
+	of       kind
+	messages map[string]func() string // by owner
+	now      time.Time                // of the last step "now"
+	before   int64                    // commands that were sent before that
+	proxy    *redistest.Proxy         // of the processes o and p
+	release  func()                   // lets pass what is held
+	rest     chan struct{}            // what the server keeps back until it is closed
+
+	mu        sync.Mutex // guards what follows
+	processes map[string]*process
+	callers   map[string]*caller
+	going     map[string]<-chan error // the results of steps that go on
 }
 
-// A playedProcess is a Client that may be closed, or die.
-type playedProcess struct {
-	lock  locker
-	close func() error
-	die   func()
+func newPlay(s *env, of kind) *play {
+	p := &play{env: s, of: of, messages: map[string]func() string{}, now: time.Now(),
+		processes: map[string]*process{}, callers: map[string]*caller{}, going: map[string]<-chan error{}}
+	p.knows()
+	return p
 }
 
-// A playedCaller has a hold, or waits for one, or both, consecutively.
-type playedCaller struct {
-	p     *lockPlay
-	lock  locker
-	turn  *fairTurn
-	hold  *rlock.Hold
-	owner string
+// knows has the server know the scripts, so that they can be counted. It does so in the slot of the lock.
+func (p *play) knows() {
+	if p.mini != nil {
+		return
+	}
+	locks, end := open(p, p.look)
+	lock := p.of(locks, p.name+"first")
+	if !strings.Contains(p.name, "{") {
+		lock = p.of(locks, "{"+p.name+"}first")
+	}
+	NoError(p, errors.Join(pass(within(p), lock), end()))
 }
+
+var (
+	// onlyOnRedis are steps of which miniredis knows nothing, and noTime those that need fake time.
+	onlyOnRedis = regexp.MustCompile(`\b[op]\d|\bran |restart|CONFIG|CLIENT|ACL|WRONGTYPE`)
+	noTime      = regexp.MustCompile(`sleep|after|place|deny|rest|freeze|fail |slow|held|in \d`)
+)
 
 // tell tells specs in fake time. A spec in which no time passes is also told to a real server.
 func tell(t *testing.T, of kind, specs map[string]string) {
 	t.Helper()
 	for spec, steps := range specs {
-		plays := func(s *fairEnv) {
-			p := &lockPlay{fairEnv: s, of: of, processes: map[string]*playedProcess{},
-				callers: map[string]*playedCaller{}, messages: map[string]func() string{}, now: time.Now()}
-			for step := range strings.SplitSeq(steps, "; ") {
-				if err := p.step(strings.Fields(step)); err != nil {
-					s.Fatalf("%q: %v", step, err)
-				}
+		plays := func(s *env) { NoError(s, newPlay(s, of).tells(steps)) }
+		t.Run(spec, func(t *testing.T) {
+			switch {
+			case strings.Contains(steps, "clock "):
+				plays(onClock(t))
+			case onlyOnRedis.MatchString(steps):
+				plays(onRedis(t))
+			case noTime.MatchString(steps):
+				inBubble(t, plays)
+			default:
+				onBoth(t, plays)
 			}
-		}
-		t.Run(spec, func(t *testing.T) { fairInBubble(t, plays) })
-		if !regexp.MustCompile("sleep |after |place|deny |asks").MatchString(steps) {
-			t.Run(spec+", on Redis", func(t *testing.T) { plays(newFairEnv(onRedis(t))) })
-		}
+		})
 	}
 }
 
-// process returns the process of a caller.
-func (p *lockPlay) process(name string) *playedProcess {
-	letter := name[:1]
-	if p.processes[letter] == nil {
-		process := &playedProcess{}
-		if p.processes[letter] = process; letter == "m" { // mortal
-			process.lock, process.die = p.mortal()
-			return process
-		}
-		locks, end := open(p, p.rdb)
-		process.lock, process.close = p.of(locks, p.name), end
-	}
-	return p.processes[letter]
+// tellKinds tells specs with each kind of lock.
+func tellKinds(t *testing.T, specs map[string]string) {
+	t.Helper()
+	eachKind(t, func(t *testing.T, of kind) { tell(t, of, specs) })
 }
 
-// step does a step: that of a caller begins with its name.
-func (p *lockPlay) step(words []string) error {
-	if do := lockSteps[words[0]]; do != nil {
-		return do(p, words)
+// tells does the steps of a spec until one of them fails.
+func (p *play) tells(steps string) error {
+	for step := range strings.SplitSeq(strings.TrimSuffix(steps, "; "), "; ") {
+		text, want, fails := strings.Cut(step, " ! ")
+		ctx, cancel := context.WithTimeout(p.Context(), p.longest())
+		p.Cleanup(cancel) // the step may go on
+		err := p.does(ctx, strings.Fields(text))
+		if fails {
+			err = wanted(err, strings.Fields(p.word(want)))
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", step, err)
+		}
 	}
-	name := words[0]
-	c, do := p.callers[name], callerSteps[words[1]]
-	if c == nil {
-		c = &playedCaller{p: p, lock: p.process(name).lock}
-		p.callers[name] = c
+	return nil
+}
+
+// wanted returns an error unless err is each of these: a sentinel, or a part of the text.
+func wanted(err error, all []string) error {
+	for _, want := range all {
+		is := err != nil && strings.Contains(err.Error(), want)
+		if named := sentinels[want]; named != nil {
+			is = errors.Is(err, named)
+		}
+		if want == "ErrLost" {
+			is = is && errors.Is(err, rlock.ErrNotHeld)
+		} else if want == "ErrNotHeld" {
+			is = is && !errors.Is(err, rlock.ErrLost)
+		}
+		if !is {
+			return fmt.Errorf("%w, want %s", err, want)
+		}
 	}
-	if do == nil {
+	return nil
+}
+
+var sentinels = map[string]error{
+	"ErrLost": rlock.ErrLost, "ErrNotHeld": rlock.ErrNotHeld, "ErrClosed": rratelimiter.ErrClosed,
+	"ErrNoAnswer": rratelimiter.ErrNoAnswer, "ErrBadState": rratelimiter.ErrBadState,
+	"Canceled": context.Canceled, "DeadlineExceeded": context.DeadlineExceeded,
+}
+
+// does does a step: that of a caller begins with its name. The first words may say when or how.
+func (p *play) does(ctx context.Context, words []string) error {
+	rest := words[1:]
+	switch words[0] {
+	case "within":
+		ctx, cancel := context.WithTimeout(ctx, p.span(rest, 0))
+		defer cancel()
+		return p.does(ctx, rest[1:])
+	case "cancels": // its context, when a time has passed
+		ctx, cancel := context.WithCancel(ctx)
+		time.AfterFunc(p.span(rest, 0), cancel)
+		return p.does(ctx, rest[1:])
+	case "endless":
+		return p.does(context.Background(), rest)
+	case "in":
+		time.AfterFunc(p.span(rest, 0), func() { _ = p.does(ctx, rest[1:]) })
+		return nil
+	case "go":
+		p.goes(ctx, rest)
+		return nil
+	case "held":
+		return p.holds(ctx, rest)
+	case "copied": // the second copy overtakes the first
+		if err := p.holds(ctx, rest); err != nil {
+			return err
+		}
+		p.proxy.Cut()
+		return p.done(ctx, rest)
+	case "lose":
+		return p.loses(ctx, rest[0], rest[1:])
+	}
+	return p.acts(ctx, words[0], rest)
+}
+
+// acts does a step of the play or of a caller.
+func (p *play) acts(ctx context.Context, who string, rest []string) error {
+	if do := steps[who]; do != nil {
+		return do(p, ctx, rest)
+	}
+	c := p.caller(who)
+	if c == nil || len(rest) == 0 || callerSteps[rest[0]] == nil {
 		return errors.New("no such step")
 	}
-	return do(c, words)
+	return callerSteps[rest[0]](c, ctx, rest[1:])
 }
 
-func last(words []string) string { return words[len(words)-1] }
+// goes begins a step that may not end soon. "done NAME" has its result.
+func (p *play) goes(ctx context.Context, words []string) {
+	name := words[len(words)-1] // close a
+	if i := slices.IndexFunc(words, func(word string) bool { return p.caller(word) != nil }); i >= 0 {
+		name = words[i]
+	}
+	p.going[name] = async(func() error { return p.does(ctx, words) })
+	p.settle()
+}
 
-// lockSteps are the steps that are not of a caller.
-var lockSteps = map[string]func(p *lockPlay, words []string) error{
-	"now": func(p *lockPlay, _ []string) error { p.now, p.sent = time.Now(), p.count(); return nil },
-	"after": func(p *lockPlay, words []string) error {
-		return p.is("it was", int64(time.Since(p.now)), last(words))
-	},
-	"sent":  func(p *lockPlay, words []string) error { return p.is("were sent", p.sent.Load(), last(words)) },
-	"sleep": func(p *lockPlay, words []string) error { time.Sleep(p.span(last(words))); return nil },
-	"queue": func(p *lockPlay, words []string) error { return p.queues(words[1:]) },
-	"last": func(p *lockPlay, words []string) error {
-		all := p.waiting()
-		want(p, "last in the queue", all[len(all)-1], p.owner(last(words)))
-		return nil
-	},
-	"put":   func(p *lockPlay, words []string) error { p.put(words[1], p.span(last(words))); return nil },
-	"wins":  func(p *lockPlay, words []string) error { p.wins(words[1], p.span(last(words))); return nil },
-	"place": func(p *lockPlay, words []string) error { return p.lasts(p.owner(words[1]), last(words)) },
-	"places": func(p *lockPlay, words []string) (err error) {
-		for _, owner := range p.waiting() {
-			err = errors.Join(err, p.lasts(owner, last(words)))
+// done returns the result of a step that goes on.
+func (p *play) done(_ context.Context, words []string) error {
+	for _, word := range words {
+		if result := p.going[word]; result != nil {
+			delete(p.going, word)
+			select {
+			case err := <-result:
+				return err
+			case <-time.After(p.longest()):
+				return errors.New("it goes on for ever")
+			}
 		}
-		return err
-	},
-	"listens": func(p *lockPlay, words []string) error {
-		p.messages[last(words)] = p.listens(last(words))
-		return nil
-	},
-	"message": func(p *lockPlay, words []string) error {
-		want(p, "message", p.messages[words[1]](), last(words))
-		return nil
-	},
-	"deny": func(p *lockPlay, words []string) error { // a command, or scripts of so many keys
-		p.deny(func(command string, args ...string) bool {
-			return command == last(words) || command == "EVALSHA" && args[1] == last(words)
-		})
-		return nil
-	},
-	"free":  func(p *lockPlay, _ []string) error { p.settle(); p.free(); return nil },
-	"close": func(p *lockPlay, words []string) error { return p.processes[last(words)].close() },
-	"die":   func(p *lockPlay, words []string) error { p.processes[last(words)].die(); return nil },
-	"redis": func(p *lockPlay, words []string) error {
-		command := make([]any, len(words)-1)
-		for i, word := range words[1:] {
-			command[i] = p.owner(word)
+	}
+	return errors.New("no such step")
+}
+
+// holds begins a step whose next script is held on its way until "late".
+func (p *play) holds(ctx context.Context, words []string) error {
+	i := slices.IndexFunc(words, func(word string) bool { return p.caller(word) != nil })
+	switch words[i][0] {
+	case 'o', 'p':
+		before := p.proxy.Held()
+		p.release = p.proxy.HoldNext(1, IsScript)
+		p.goes(ctx, words)
+		return p.soon("a request on its way", func() error { return equal("held", p.proxy.Held(), before+1) })
+	}
+	l, gate := &p.process(words[i]).line, make(chan struct{})
+	p.release = func() { close(gate) }
+	_ = l.sets(func() { l.next = gate })
+	p.goes(ctx, words)
+	return nil
+}
+
+// loses does a step whose next script is lost in a way: its reply, half of that, or the request, which
+// arrives late or never. A client that sends requests again does not notice.
+func (p *play) loses(ctx context.Context, way string, words []string) error {
+	var err error
+	switch p.process(words[0]); way {
+	case "reply":
+		p.proxy.SwallowReply(1)
+		err = p.does(ctx, words)
+	case "half":
+		p.proxy.TearReply(1)
+		err = p.does(ctx, words)
+	default:
+		err = p.does(ctx, append([]string{"copied"}, words...))
+		if way == "late" {
+			_ = p.arrives(ctx, nil)
 		}
-		return p.look.Do(p.Context(), command...).Err()
-	},
+	}
+	if words[0][0] == 'o' {
+		return wanted(err, []string{"ErrNoAnswer"})
+	}
+	return err
 }
 
 // settle waits until all goroutines of a bubble wait.
-func (p *lockPlay) settle() {
+func (p *play) settle() {
 	if p.mini != nil {
 		synctest.Wait()
 	}
 }
 
-// callerSteps are the steps of a caller. A hold has no lease unless the step names one.
-var callerSteps = map[string]func(c *playedCaller, words []string) error{
-	"locks": func(c *playedCaller, words []string) (err error) {
-		if len(words) > 2 {
-			c.hold, err = c.lock.LockFor(within(c.p), c.p.span(words[2]))
-		} else {
-			c.hold, err = c.lock.Lock(within(c.p))
-		}
-		return err
-	},
-	"waits": func(c *playedCaller, words []string) error { // for a time, with a lease
-		length := len(c.p.waiting()) + 1
-		c.turn = c.p.starts(length, func(ctx context.Context) (*rlock.Hold, error) {
-			if len(words) == 2 {
-				return c.lock.Lock(ctx)
-			}
-			lease := c.p.span(append(words, "0s")[3])
-			h, _, err := c.lock.TryLock(ctx, c.p.span(words[2]), lease)
-			return h, err
-		})
-		c.owner = c.p.waiting()[length-1]
-		return nil
-	},
-	"asks": func(c *playedCaller, _ []string) error { // waits, and may not subscribe
-		c.turn = c.p.asks(c.lock.Lock)
-		c.p.settle()
-		return nil
-	},
-	"has": func(c *playedCaller, _ []string) error { c.hold = c.turn.held(); return nil },
-	"takes": func(c *playedCaller, _ []string) error {
-		c.hold = took(c.lock.TryLock(within(c.p), 0, 0))(c.p)
-		return nil
-	},
-	"refused": func(c *playedCaller, words []string) error {
-		defer c.p.settle()
-		return refusal(c.lock.TryLock(within(c.p), c.p.span(words[2]), 0))
-	},
-	"leaves": func(c *playedCaller, _ []string) error {
-		defer c.p.settle()
-		c.turn.stop()
-		if h := <-c.turn.hold; h != nil { // it has asked once more as it began to hear
-			return h.Unlock(within(c.p))
-		}
-		wantErr(c.p, "Lock with a context that has ended", <-c.turn.err, context.Canceled)
-		return nil
-	},
-	"ends": func(c *playedCaller, _ []string) error {
-		wantErr(c.p, "Lock of a closed Client", <-c.turn.err, rratelimiter.ErrClosed)
-		return nil
-	},
-	"unlocks": func(c *playedCaller, _ []string) error { return c.hold.Unlock(within(c.p)) },
-	"relocks": func(c *playedCaller, _ []string) error { return c.hold.Relock(within(c.p)) },
-	"lost": func(c *playedCaller, _ []string) error {
-		wantErr(c.p, "Unlock", c.hold.Unlock(within(c.p)), rlock.ErrLost)
-		return nil
-	},
-	"holds": func(c *playedCaller, words []string) error {
-		n := c.p.number(words[2])
-		want(c.p, "count", must(c.hold.HoldCount(within(c.p)))(c.p), n)
-		want(c.p, "held", must(c.hold.IsHeld(within(c.p)))(c.p), n > 0)
-		return nil
-	},
-	"sees": func(c *playedCaller, words []string) error {
-		want(c.p, "locked", must(c.lock.IsLocked(within(c.p)))(c.p), words[2] == "locked")
-		return nil
-	},
-	"lasts": func(c *playedCaller, words []string) error {
-		return c.p.is("it lasts", int64(must(c.lock.RemainTimeToLive(within(c.p)))(c.p)), words[2])
-	},
-	"forces": func(c *playedCaller, words []string) error {
-		want(c.p, "forced", must(c.lock.ForceUnlock(within(c.p)))(c.p), words[2] == "yes")
-		return nil
-	},
+// longest bounds a wait. In a bubble it may take an hour.
+func (p *play) longest() time.Duration {
+	if p.mini != nil {
+		return time.Hour
+	}
+	return patience
 }
 
-// lasts expects how long the place of an owner lasts.
-func (p *lockPlay) lasts(owner, word string) error {
-	return p.is(owner+" lasts", int64(p.left(owner)), word)
+// sent returns how many commands all processes have sent.
+func (p *play) sent() (n int64) {
+	for _, c := range p.processes {
+		n += c.sent.Load()
+	}
+	return n
 }
 
-// owner returns the owner of a caller, or the name of a key or channel, or the word.
-func (p *lockPlay) owner(word string) string {
-	if c := p.callers[word]; c != nil {
+// waiting returns the owners in the queue.
+func (p *play) waiting() []string { return p.look.LRange(p.Context(), p.keys.Queue, 0, -1).Val() }
+
+// listeners returns how many clients listen to a channel on the server, and to a shard channel of that
+// name.
+func (p *play) listeners(channel string) (plain, shard int64) {
+	plain = p.look.PubSubNumSub(p.Context(), channel).Val()[channel]
+	return plain, p.look.PubSubShardNumSub(p.Context(), channel).Val()[channel] // none on miniredis
+}
+
+// left returns how long the place of an owner lasts.
+func (p *play) left(owner string) time.Duration {
+	score := p.look.ZScore(p.Context(), p.keys.Timeout, owner).Val()
+	return time.Until(time.UnixMilli(int64(score)))
+}
+
+// word returns what a word of a command stands for.
+func (p *play) word(word string) string {
+	p.mu.Lock()
+	c := p.callers[word]
+	p.mu.Unlock()
+	if c != nil {
 		return c.owner
 	}
 	if name, ok := strings.CutPrefix(word, "CHANNEL:"); ok {
-		return p.channel + ":" + p.owner(name)
+		return p.keys.Channel + ":" + p.word(name)
 	}
-	return strings.NewReplacer("LOCK", p.name, "QUEUE", p.queue, "SCORES", p.scores).Replace(word)
-}
-
-// queues expects callers and owners in the queue, in this order, each with a score.
-func (p *lockPlay) queues(names []string) error {
-	for i, name := range names {
-		names[i] = p.owner(name)
-	}
-	is := func() error {
-		if got := p.waiting(); !slices.Equal(got, names) {
-			return fmt.Errorf("%q wait, want %q", got, names)
-		}
-		return nil
-	}
-	if p.mini == nil { // on Redis a caller may still be leaving
-		redistest.Until(p, "the queue", is)
-	}
-	return is()
+	return strings.NewReplacer("LOCK", p.name, "QUEUE", p.keys.Queue, "SCORES", p.keys.Timeout,
+		"CHANNEL", p.keys.Channel, "TOKEN", p.keys.Token).Replace(word)
 }
 
 // number reads a number, or a time in nanoseconds.
-func (p *lockPlay) number(word string) int64 {
+func (p *play) number(word string) int64 {
 	n, err := strconv.ParseInt(word, 10, 64)
 	if err == nil {
 		return n
@@ -274,16 +311,22 @@ func (p *lockPlay) number(word string) int64 {
 	return int64(must(time.ParseDuration(word))(p))
 }
 
-func (p *lockPlay) span(word string) time.Duration { return time.Duration(p.number(word)) }
+// span reads a time. A word that is not there is 0.
+func (p *play) span(words []string, i int) time.Duration {
+	if i >= len(words) {
+		return 0
+	}
+	return time.Duration(p.number(words[i]))
+}
 
 // is expects a number within a range.
-func (p *lockPlay) is(what string, n int64, word string) error {
+func (p *play) is(what string, n int64, word string) error {
 	from, to, isRange := strings.Cut(word, "..")
 	if !isRange {
 		to = from
 	}
 	if n < p.number(from) || n > p.number(to) {
-		return fmt.Errorf("%s %d", what, n)
+		return fmt.Errorf("%s %d (%v)", what, n, time.Duration(n))
 	}
 	return nil
 }

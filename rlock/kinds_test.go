@@ -1,0 +1,192 @@
+package rlock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A lock has one holder, as often as that has locked it, and every process sees that. With what Redisson
+// tests of its locks; docs/lock-cases.md has all of its cases.
+func TestLocks(t *testing.T) {
+	var first, turns strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&first, "a%d waits; ", i+2)
+		fmt.Fprintf(&turns, "a%d unlocks; a%d has; ", i+1, i+2)
+	}
+	tellKinds(t, map[string]string{
+		"a lock has at most one holder": "" +
+			"b1 takes; b1 unlocks; a1 takes; a1 holds 1; b1 holds 0; a2 refused 0s; b2 refused 0s; " +
+			"a sees locked; b sees locked; a1 relocks; a1 holds 2; b1 holds 0; a1 unlocks; a1 holds 1; " +
+			"a2 refused 0s; b2 refused 0s; a sees locked; a1 unlocks; a1 holds 0; b1 holds 0; " +
+			"a sees none; b sees none; b2 takes; b2 unlocks",
+		"ForceUnlock is for any holder, whose Unlock is an error then and leaves the next one alone": "" +
+			"a1 locks 1h; b1 forces yes; a sees none; b sees none; b1 forces no; b2 takes; " +
+			"a1 unlocks ! ErrLost; b2 holds 1; b2 unlocks",
+		"ForceUnlock notifies a caller that waits": "" +
+			"a1 locks 1h; a2 waits; now; a1 forces yes; a2 has; after 0s; a2 unlocks; a1 unlocks ! ErrLost",
+		"RemainTimeToLive is the rest of a lease, after an Unlock of several, or of the watchdog": "" +
+			"a lasts -2; a1 locks 1h; a lasts 59m40s..1h; b lasts 59m40s..1h; a1 unlocks; b lasts -2; " +
+			"a2 locks 1m; a2 relocks; a2 relocks; a2 unlocks; a2 unlocks; a lasts 40s..1m; " +
+			"b lasts 40s..1m; a2 unlocks; a3 locks; a lasts 10s..30s; b lasts 10s..30s; " +
+			"redis PERSIST LOCK; a lasts -1; a3 unlocks",
+		"a lock is in Redis as Java writes it, and after Unlock nothing is left of it": "" +
+			"a1 locks; hash a1 1; lease 25s..30s; a1 relocks; hash a1 2; a1 holds 2; a1 unlocks; " +
+			"hash a1 1; " +
+			"a1 err; a1 unlocks; a1 over ! Canceled; a1 unlocks ! ErrNotHeld; a1 relocks ! ErrNotHeld; " +
+			"free; " +
+			"tidied a; idempotency 0",
+		"the callers of a process are served in the order in which they came": "" +
+			"a1 locks; sleep 0s; " + first.String() + turns.String() + "a51 unlocks; free",
+		"the name mapper is for all keys and channels": "" +
+			"n1 locks 1h; hash n1 1; b1 waits; n1 unlocks; b1 has; hash b1 1; n2 waits; b1 unlocks; " +
+			"n2 has; " +
+			"n2 unlocks; n sees none; free",
+		"an unlock that a failover has forgotten is made up for when its process wants the lock again": "" +
+			"a1 locks; a1 unlocks; tidied a; redis HSET LOCK a1 1; redis PEXPIRE LOCK 3600000; " +
+			"b1 refused 0s; a2 takes; a3 refused 0s; a2 unlocks",
+		"without a server a caller gets an error before its wait ends, and the lock when it is back": "" +
+			"a1 locks; a1 unlocks; stop; a1 takes 1h 10s ! ErrNoAnswer; a1 locks ! ErrNoAnswer; restart; " +
+			"a1 locks; a1 unlocks",
+		"a restart without data: a holder knows at its next renewal, and leaves the next one alone": "" +
+			"w1 locks; w2@2 locks 1s; restart; b1 locks; w1 over ! ErrLost; w1 unlocks ! ErrLost; " +
+			"w2@2 over ! ErrLost; w2@2 unlocks ! ErrLost; b1 holds 1; b1 follows w1; b1 unlocks; free",
+		"a server without memory unlocks, and a waiter gets its error": "" +
+			"a1 locks; a2 waits; redis CONFIG SET maxmemory 1; a1 unlocks; a2 has ! OOM; free",
+		"a waiter leaves a server without memory": "" +
+			"a1 locks; b1 waits; redis CONFIG SET maxmemory 1; b1 leaves; queue; a1 unlocks; free",
+		"an Unlock that Redis refuses is repeated until it is done, long before the lease expires": "" +
+			"a1 locks; redis ACL SETUSER default -evalsha; now; a1 unlocks ! NOPERM; ran 2; " +
+			"redis ACL SETUSER default +evalsha; now; free; after 0s..15s",
+		"the server's clock is set back: a holder keeps its lock, and tokens grow": "" +
+			"w1 locks; b1 waits; clock -1h; lease 0s..3s; w1 holds 1; w1 err; now; w1 unlocks; b1 has; " +
+			"after 0s..5s; b1 follows w1; b1 unlocks; free",
+		"it is set forward, beyond the lease: the holder knows by its next renewal, and tokens grow": "" +
+			"w1 locks; b1 waits; clock 1h; now; w1 over ! ErrLost; after 0s..4s; w1 unlocks ! ErrLost; " +
+			"b1 has; b1 follows w1; clock 0s; b1 unlocks; w2 locks 1m; w2 follows b1; w2 unlocks; free",
+	})
+}
+
+// Each hold has a greater token, in whatever way it was taken, and so has each Relock: the time of the
+// server in µs, or one more than the last if that is ahead of it.
+func TestTokensGrow(t *testing.T) {
+	t.Parallel()
+	tell(t, kinds["fenced"], map[string]string{
+		"": "a1 token 0; a1 locks; a1 token now; a2 refused 0s; a1 relocks; a1 token now; a1 follows; " +
+			"a1 unlocks; a1 unlocks; b1 locks 1m; b1 token now; b1 follows a1; b1 unlocks; a2 takes 1m; " +
+			"a2 follows b1; " +
+			"redis SET TOKEN 9000000000000000; a2 relocks; a2 token 9000000000000001; a2 unlocks; " +
+			"a2 unlocks; " +
+			"a3 takes; a3 token 9000000000000002; a3 unlocks; a4 token 9000000000000002",
+	})
+}
+
+// Calls return at the end of their waits or contexts, to the moment, in whatever state Redis is. Locks that
+// it grants later are given back.
+func TestCallsReturnInTime(t *testing.T) {
+	specs := map[string]string{
+		"a single attempt": "" +
+			"freeze b; now; within 1234ms b1 takes ! DeadlineExceeded; after 1234ms; thaw b; free",
+		"Unlock unlocks though its context has ended": "" +
+			"a1 locks; go cancels 0s a1 unlocks; free; a2 locks; freeze a; now; " +
+			"within 1s a2 unlocks ! DeadlineExceeded; after 1s; a2 over ! Canceled; thaw a; free",
+	}
+	for call, steps := range map[string]string{
+		"TryLock": "b1 takes 1234ms ! refused", "TryLock of silence": "b1 takes 1234ms ! ErrNoAnswer",
+		"Lock":    "within 1234ms b1 locks ! DeadlineExceeded",
+		"LockFor": "cancels 1234ms b1 locks 1h ! Canceled",
+	} {
+		if call != "TryLock" {
+			specs[call+", frozen"] = "freeze b; now; " + steps + "; after 1234ms; thaw b; free"
+		}
+		if call != "TryLock of silence" {
+			specs[call+", held"] = "a1 locks; now; " + steps + "; after 1234ms; a1 unlocks; free"
+			specs[call+", frozen while it waits"] = "a1 locks; now; in 617ms freeze b; " + steps +
+				"; after 1234ms; thaw b; a1 unlocks; free"
+		}
+	}
+	tellKinds(t, specs)
+}
+
+// Close ends waits, and the contexts of holds, with ErrClosed. Then nothing is renewed, and the lock ends
+// with its lease. Also where Redis does not reply.
+func TestClose(t *testing.T) {
+	const closed = "close a; a3 has ! ErrClosed; a4 has ! ErrClosed; a1 over ! ErrClosed; " +
+		"a1 unlocks ! ErrClosed; a1 relocks ! ErrClosed; a2@2 over ! ErrClosed; " +
+		"a2@2 unlocks ! ErrClosed; a5 takes 1m ! ErrClosed; "
+	tellKinds(t, map[string]string{
+		"Redis replies": "a1 locks; a2@2 locks 1h; a3 waits; a4 waits; " + closed + "sleep 31s; free",
+		"Redis is silent": "a1 locks; a2@2 locks 1h; a3 waits; a4 waits; freeze a; go a1 relocks; " + closed +
+			"thaw a; sleep 31s; free",
+		"Err reports the end before a goroutine ends the hold": "" +
+			strings.Repeat("a1 locks 1s; sleep 1s; a1 err ! ErrLost; ", 100) +
+			"a1 locks; close a; a1 err ! ErrClosed",
+	})
+	tell(t, kinds["plain"], map[string]string{
+		"a lock is granted meanwhile in the goroutine of its caller": "" +
+			"held endless p1 locks; go close p; closed p; late; done p1 ! ErrClosed; done p; free",
+		"a lock is handed on meanwhile": "" +
+			"p1 locks; p2 waits; held p1 unlocks; go close p; p2 has ! ErrClosed; " +
+			"done p1 ! ErrClosed; late; done p; free",
+	})
+}
+
+// A reply, or a request, is lost: a lock is held once, or not at all, and unlocked as often as it is held.
+// Process p sends requests again and does not notice; o sends each once, and gets an error.
+func TestLostReplies(t *testing.T) {
+	specs := map[string]string{}
+	for _, way := range []string{"reply", "half", "late", "never"} {
+		for call, steps := range map[string]string{
+			"Lock": "lose p1 locks; p1 holds 1; p1 unlocks; free",
+			"Relock": "" +
+				"p1 locks; lose p1 relocks; p1 holds 2; p1 unlocks; p1 holds 1; p1 err; p1 unlocks; free",
+			"Unlock": "p1 locks; p1 relocks; p1 relocks; lose p1 unlocks; p1 holds 2; p1 err; p1 unlocks; " +
+				"p1 holds 1; lose p1 unlocks; p1 unlocks ! ErrNotHeld; free; b1 takes; b1 unlocks",
+			"hand-over": "p1 locks; p2 waits; lose p1 unlocks; p2 has; hash p2 1; p2 unlocks; free",
+
+			"Lock, sent once":   "lose o1 locks; free",
+			"Relock, sent once": "o1 locks; lose o1 relocks; o1 err; o1 unlocks; free",
+			"Unlock, sent once": "o1 locks; o1 relocks; o1 relocks; lose o1 unlocks; o1 err; o1 unlocks; " +
+				"o1 holds 1; lose o1 unlocks; o1 unlocks ! ErrNotHeld; free; b1 takes; b1 unlocks",
+			"hand-over, sent once": "" +
+				"o1 locks; o2 waits; lose o1 unlocks; o2 has; hash o2 1; o2 unlocks; free",
+		} {
+			specs[call+", "+way] = strings.ReplaceAll(steps, "lose ", "lose "+way+" ")
+		}
+	}
+	tellKinds(t, specs)
+}
+
+// Requests arrive after their second copies, or after their callers have left. They change nothing.
+func TestLateCopies(t *testing.T) {
+	tellKinds(t, map[string]string{
+		"the hold has ended": "" +
+			"copied p1 locks; p1 unlocks; free; tidied p; late; free",
+		"the hold was locked again": "" +
+			"copied p1 locks; p1 relocks; late; p1 holds 2; p1 unlocks; p1 unlocks; free",
+		"the caller was refused": "" +
+			"b1 locks; copied p1 refused 0s; b1 unlocks; late; free",
+		"the caller waited in vain": "" +
+			"b1 locks; copied p1 refused 1s; queue; b1 unlocks; late; free",
+		"the caller has left": "" +
+			"held within 200ms p1 locks; done p1 ! DeadlineExceeded; b1 takes; late; queue; hash b1 1; " +
+			"b1 unlocks; free",
+		"a Relock, the next one has": "" +
+			"p1 locks; copied p1 relocks; p1 unlocks; p1 unlocks; b1 locks; late; hash b1 1; b1 unlocks; " +
+			"free",
+		"an Unlock, the next one has": "" +
+			"p1 locks; p1 relocks; copied p1 unlocks; p1 unlocks; b1 locks; late; hash b1 1; b1 unlocks; " +
+			"free",
+		"the last Unlock, the next one has": "" +
+			"p1 locks; copied p1 unlocks; b1 locks; late; hash b1 1; b1 unlocks; free",
+		"a hand-over": "" +
+			"p1 locks; p2 waits; copied p1 unlocks; p2 has; p2 unlocks; b1 locks; tidied p; late; " +
+			"hash b1 1; b1 unlocks; free",
+	})
+	tell(t, kinds["plain"], map[string]string{
+		"a waiter that a late copy has served gets a full lease when it asks": "" +
+			"b1 locks; now; held p1 waits; cut; ran 2; redis DEL LOCK; late; redis PEXPIRE LOCK 5000; " +
+			"redis PUBLISH CHANNEL 0; p1 has; " +
+			"p lasts 10s..30s; p1 unlocks; b1 unlocks ! ErrLost; free",
+	})
+}

@@ -1,0 +1,391 @@
+package rlock_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/rlock"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A crowd is callers in several processes that want one lock all the time. It sees how many believe that
+// they hold it.
+type crowd struct {
+	*play
+	trouble
+	passes, lost atomic.Int64
+
+	mu     sync.Mutex
+	since  map[*rlock.Hold]time.Time // when the next holder followed each of them; zero if none has
+	unseen time.Duration             // the longest that a caller has not noticed the next holder
+	token  int64                     // the last one
+}
+
+// begins notes a new holder, whose token is greater than all before.
+func (c *crowd) begins(h *rlock.Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other, at := range c.since {
+		if at.IsZero() {
+			c.since[other] = time.Now()
+		}
+	}
+	c.since[h] = time.Time{}
+	fenced := h.Token() > 0
+	if fenced && c.overlap == 0 && h.Token() <= c.token {
+		c.Errorf("token %d after %d", h.Token(), c.token)
+	}
+	c.token = h.Token()
+}
+
+// ends notes that a holder is about to give the lock back, or knows that it has lost it.
+func (c *crowd) ends(h *rlock.Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := c.since[h]; !at.IsZero() {
+		c.unseen = max(c.unseen, time.Since(at))
+	}
+	delete(c.since, h)
+}
+
+// takes has a caller hold the lock once, for a moment, unless it is refused or leaves.
+func (c *crowd) takes(ctx context.Context, lock locker, renewed bool) {
+	asking, leave := context.WithCancel(ctx)
+	defer leave()
+	wait, forever := time.Duration(0), false
+	switch rand.IntN(4) {
+	case 0:
+		wait = rand.N(3 * time.Millisecond)
+	case 1:
+		time.AfterFunc(rand.N(2*time.Millisecond), leave)
+		forever = true
+	case 2:
+		forever = true
+	}
+	var h *rlock.Hold
+	var err error
+	if forever {
+		h, err = lock.Lock(asking)
+	} else {
+		h, _, err = lock.TryLock(ctx, wait, 0)
+	}
+	c.allows(err)
+	if h == nil {
+		return
+	}
+	c.begins(h)
+	if rand.IntN(3) == 0 && h.Relock(ctx) == nil {
+		c.mu.Lock()
+		c.token = max(c.token, h.Token())
+		c.mu.Unlock()
+		_ = h.Unlock(ctx) // if its reply is lost, the hold continues
+	}
+	if renewed && rand.IntN(10) == 0 { // a renewal comes meanwhile
+		select {
+		case <-h.Context().Done():
+		case <-time.After(1500 * time.Millisecond):
+		}
+	}
+	c.ends(h)
+	switch err = h.Unlock(ctx); {
+	case err == nil:
+		c.passes.Add(1)
+	case errors.Is(err, rlock.ErrLost):
+		c.lost.Add(1)
+	}
+	c.allows(err)
+}
+
+// allows fails the test on an error that may not be.
+func (c *crowd) allows(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) && (c.may == nil || !c.may(err)) {
+		c.Error(err)
+	}
+}
+
+// passed waits until callers have held the lock so often. That is long before a lease expires.
+func (c *crowd) passed(n int64) {
+	c.Helper()
+	n += c.passes.Load()
+	NoError(c, c.soon("the next holders", func() error {
+		if got := c.passes.Load(); got < n {
+			return fmt.Errorf("%d passes, not yet %d", got, n)
+		}
+		return nil
+	}))
+}
+
+// isErr returns a function that knows some errors.
+func isErr(all ...error) func(err error) bool {
+	return func(err error) bool {
+		for _, one := range all {
+			if errors.Is(err, one) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// A trouble is what befalls a crowd.
+type trouble struct {
+	only    string // the kind of lock, all if it is empty
+	on      func(t *testing.T) *env
+	from    string               // the processes of the callers
+	may     func(err error) bool // which errors calls may return
+	befalls func(c *crowd)       // returns when it has passed
+	overlap time.Duration        // how long a caller may not know that it has lost the lock
+}
+
+var troubles = map[string]trouble{
+	"none": {on: func(t *testing.T) *env { return onRedis(t) }, from: "abc", befalls: func(c *crowd) {
+		c.passed(int64(redistest.Rounds(c, 1000)))
+	}},
+	"replies and requests are lost, connections break": {
+		on: func(t *testing.T) *env { return onRedis(t) }, from: "aop", may: isErr(rratelimiter.ErrNoAnswer),
+		befalls: func(c *crowd) {
+			stop := c.storm()
+			for c.proxy.Swallowed()+c.proxy.Held() < int64(redistest.Rounds(c, 80)) {
+				c.passed(20)
+			}
+			stop()
+		},
+	},
+	"unlocked by force": {
+		on: func(t *testing.T) *env { return onRedis(t) }, from: "aww", may: isErr(rlock.ErrLost),
+		overlap: 2 * time.Second, // a renewal, and the lease ends later
+		befalls: func(c *crowd) {
+			other, forced := c.of(c.client(), c.name), int64(0)
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for range 300 {
+				if must(other.ForceUnlock(c.Context()))(c) {
+					forced++
+				}
+				<-tick.C
+			}
+			c.passed(1)
+			if n := c.lost.Load(); n == 0 || n > forced {
+				c.Errorf("%d holds were lost, and %d forced", n, forced)
+			}
+		},
+	},
+	"its slot moves round the cluster": {
+		only: "fenced", on: func(t *testing.T) *env { return onCluster(t) }, from: "ab",
+		befalls: func(c *crowd) {
+			for range 6 {
+				c.passed(20)
+				m := c.moves(c.name)
+				time.Sleep(10 * time.Millisecond) // for calls in between
+				m.Keys(1)
+				time.Sleep(200 * time.Millisecond) // longer than the pauses of go-redis: TRYAGAIN
+				m.Keys(1000)
+				m.End()
+			}
+			c.passed(20)
+		},
+	},
+	"planned failovers, in which clients talk to the old master for a while": {
+		only: "plain", on: onSentinel, from: "ab", may: func(error) bool { return true }, overlap: patience,
+		befalls: func(c *crowd) {
+			for range 2 {
+				c.passed(10)
+				c.group.Switch(c)
+				c.passed(10)
+			}
+		},
+	},
+}
+
+// A lock has one holder at a time, each with a greater token, whatever happens. In the end it is free, and
+// the queue empty.
+func TestOneHolder(t *testing.T) {
+	t.Parallel()
+	for what, x := range troubles {
+		for name, of := range kinds {
+			if x.only != "" && x.only != name {
+				continue
+			}
+			t.Run(what+", "+name, func(t *testing.T) {
+				c := &crowd{play: newPlay(x.on(t), of), trouble: x, since: map[*rlock.Hold]time.Time{}}
+				working, stop := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				for letter := range strings.SplitSeq(x.from, "") {
+					lock := of(c.process(letter).locks, c.name)
+					for range 4 {
+						all.Go(func() {
+							for working.Err() == nil {
+								c.takes(t.Context(), lock, letter == "w")
+							}
+						})
+					}
+				}
+				x.befalls(c)
+				stop()
+				start := time.Now()
+				all.Wait()
+				lasted(t, "the last caller ended after", time.Since(start), 0, patience/2)
+				lasted(t, "two callers held it at once", c.unseen, 0, x.overlap)
+				NoError(t, c.free())
+				NoError(t, c.tells("z1 takes; z1 unlocks"))
+			})
+		}
+	}
+}
+
+// storm breaks connections, loses replies and holds requests back until stop is called.
+func (c *crowd) storm() (stop func()) {
+	var scripts atomic.Int64
+	done := make(chan struct{})
+	often := func(each int64) func(args []string) bool {
+		return func(args []string) bool { return IsScript(args) && scripts.Add(1)%each == 0 }
+	}
+	c.proxy.SwallowReplyTo(30, often(13))
+	var all sync.WaitGroup
+	all.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			release := c.proxy.HoldNext(1, often(7))
+			select {
+			case <-tick.C:
+				c.proxy.Cut()
+				time.AfterFunc(50*time.Millisecond, release)
+			case <-done:
+				release()
+				return
+			}
+		}
+	})
+	return func() { close(done); all.Wait() }
+}
+
+// A Hold is for several goroutines: they lock it again and unlock it all at once. It is held as often as
+// both agree, and the last Unlock ends it.
+func TestHoldIsSafeForConcurrentUse(t *testing.T) {
+	onBoth(t, func(s *env) {
+		ctx := within(s)
+		h := must(s.locks.FencedLock(s.name).Lock(ctx))(s)
+		first := h.Token()
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				for range 20 {
+					if err := h.Relock(ctx); err != nil {
+						s.Error(err)
+					}
+					_, _, _ = h.Token(), h.Err(), h.Context().Err()
+					if err := h.Unlock(ctx); err != nil {
+						s.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		NoError(s, h.Err())
+		if h.Token() <= first {
+			s.Errorf("token %d, the first was %d", h.Token(), first)
+		}
+		for range 15 {
+			NoError(s, h.Relock(ctx))
+		}
+		var ended atomic.Int64
+		for range 20 {
+			all.Go(func() {
+				if err := h.Unlock(ctx); err != nil {
+					ended.Add(1)
+					WantErr(s, err, rlock.ErrNotHeld)
+				}
+			})
+		}
+		all.Wait()
+		want(s, "unlocks too many", ended.Load(), 4)
+		NoError(s, s.free())
+	})
+}
+
+// Some end the hold while others lock it again. Whoever is first, nothing stays behind.
+func TestRelockDuringUnlocksLeavesNothingBehind(t *testing.T) {
+	s := onRedis(t)
+	ctx := within(t)
+	for range redistest.Rounds(t, 100) {
+		h := must(s.locks.Lock(s.name).Lock(ctx))(t)
+		var all sync.WaitGroup
+		for range 3 {
+			for _, call := range []func(context.Context) error{h.Relock, h.Unlock} {
+				all.Go(func() {
+					if err := call(ctx); err != nil {
+						NoError(t, wanted(err, []string{"ErrNotHeld"}))
+					}
+				})
+			}
+		}
+		all.Wait()
+		for h.Err() == nil {
+			NoError(t, h.Unlock(ctx))
+		}
+		want(t, "locks", s.look.Exists(ctx, s.name).Val(), 0)
+	}
+}
+
+// envSleeper has the test binary be a process that takes a lock: the address of Redis.
+const envSleeper = "RLOCK_TEST_SLEEPER"
+
+// sleeper takes a lock, and unlocks it when it is told. It prints its token, and what Unlock says.
+func sleeper(addr string) error {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	limiters := rratelimiter.New(rdb)
+	locks := rlock.New(limiters, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	h, err := locks.FencedLock("l").Lock(context.Background())
+	if err != nil {
+		return err
+	}
+	fmt.Println(h.Token())
+	_, _ = fmt.Scanln()
+	fmt.Println(h.Unlock(context.Background()))
+	return errors.Join(limiters.Close(), rdb.Close())
+}
+
+// A process is suspended past its lease. Another one gets the lock, with a greater token; the first one
+// knows when it continues, and no earlier.
+func TestSuspendedHolder(t *testing.T) {
+	s := onRedis(t)
+	cmd := exec.CommandContext(t.Context(), must(os.Executable())(t))
+	cmd.Env, cmd.Stderr = append(os.Environ(), envSleeper+"="+s.server.Addr), os.Stderr
+	in := must(cmd.StdinPipe())(t)
+	out := bufio.NewScanner(must(cmd.StdoutPipe())(t))
+	NoError(t, cmd.Start())
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	out.Scan()
+	token := must(strconv.ParseInt(out.Text(), 10, 64))(t)
+	var status syscall.WaitStatus
+	NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	must(syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil))(t)
+	want(t, "all its threads stand still", status.Stopped(), true)
+	must(in.Write([]byte("\n")))(t) // it would go on now
+
+	h := must(s.locks.FencedLock("l").Lock(within(t)))(t)
+	if h.Token() <= token {
+		t.Errorf("token %d after %d", h.Token(), token)
+	}
+	NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+	out.Scan()
+	WantText(t, errors.New(out.Text()), rlock.ErrLost.Error())
+	NoError(t, h.Unlock(within(t)))
+}
