@@ -87,4 +87,5 @@ func TestLockString(t *testing.T) {
 			t.Errorf("%s, want %s", lock, text)
 		}
 	}
+	want(t, "name", locks.FairLock("jobs").Name(), "jobs")
 }

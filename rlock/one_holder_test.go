@@ -188,6 +188,7 @@ var troubles = map[string]trouble{
 	},
 	"its slot moves round the cluster": {
 		only: "fenced", on: func(t *testing.T) *env { return onCluster(t) }, from: "ab",
+		may: isErr(rratelimiter.ErrNoAnswer), // of a short wait
 		befalls: func(c *crowd) {
 			for range 6 {
 				c.passed(20)
