@@ -135,7 +135,7 @@ func TestCommands(t *testing.T) {
 func TestLockCases(t *testing.T) {
 	const page = "docs/lock-cases.md"
 	link := regexp.MustCompile(`\[([^\]]+)\]\(([^)]+_test\.go)\)`)
-	named, cases := map[string]bool{}, 0
+	cases := 0
 	for line := range strings.Lines(read(t, page)) {
 		if !strings.HasPrefix(line, "| `") {
 			continue
@@ -149,15 +149,6 @@ func TestLockCases(t *testing.T) {
 			specs, name := read(t, filepath.Join("docs", found[2])), found[1]
 			if !strings.Contains(specs, "\nfunc "+name+"(") && !strings.Contains(specs, `It("`+name+`"`) {
 				t.Errorf("%s: no such spec: %s", page, found[0])
-			}
-			named[name] = true
-		}
-	}
-	spec := regexp.MustCompile(`(?m)^func (Test\w+)`)
-	for _, file := range []string{"rlock/scenarios_test.go", "rlock/fair_scenarios_test.go"} {
-		for _, spec := range spec.FindAllStringSubmatch(read(t, file), -1) {
-			if !named[spec[1]] {
-				t.Errorf("%s does not name %s of %s", page, spec[1], file)
 			}
 		}
 	}

@@ -348,7 +348,7 @@ func TestRelockDuringUnlocksLeavesNothingBehind(t *testing.T) {
 // envSleeper has the test binary be a process that takes a lock: the address of Redis.
 const envSleeper = "RLOCK_TEST_SLEEPER"
 
-// sleeper takes a lock, and unlocks it when it is told. It prints its token, and what Unlock says.
+// sleeper takes a lock, and unlocks it when it reads a line. It prints its token, and what Unlock says.
 func sleeper(addr string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	limiters := rratelimiter.New(rdb)
