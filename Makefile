@@ -48,7 +48,7 @@ test: ## every promise once, in six to ten minutes; with ALL=1 all tests and rou
 # The rehearsal of a release compiles much, and takes what the processors have left.
 $(ALL_MODULES:%=test-in/%): test-in/%:
 	@cd $* && $(if $(filter tools/release,$*),nice )env $(GOTEST) -p $(if $(filter .,$*),$(P),1) \
-		$(if $(ALL),$(RACE),-short) ./... 2>&1 | sed -u 's|^|$*: |'
+		$(if $(ALL),$(RACE),-short) ./... || { echo "failed: the tests of module $*"; exit 1; }
 
 lint: ## format, go.mod, go vet, go fix, staticcheck, revive, lengths of lines, functions and files, API, English
 	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .) && test -z "$$files" || { echo "gofmt -w is needed: $$files"; exit 1; }

@@ -46,8 +46,9 @@ var _ = Describe("Shares of a limit too small for all", func() {
 			})
 		}
 		all.Wait()
-		AddReportEntry("medians of the runs; Jain's index of processes in two intervals; the longest time in which a side " +
-			"got nothing; the longest wait in Go, and in Java; then the permits of each of the first intervals of one run")
+		AddReportEntry("medians of the runs; Jain's index of processes in two intervals; the longest time " +
+			"in which a side got nothing; the longest wait in Go, and in Java; then the permits of each of " +
+			"the first intervals of one run")
 		var wrong []string
 		for i, sc := range scenarios {
 			says, outOfBounds := sc.Judge(results[i])

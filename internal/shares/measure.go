@@ -150,8 +150,9 @@ func (sc Scenario) Judge(results []Result) (says, wrong string) {
 	served := of(results, func(r Result) float64 { return r.Served })
 	javas := of(results, func(r Result) time.Duration { return r.LongestJava })
 	const ms = time.Millisecond
-	says = fmt.Sprintf("%-50v Go %3.0f %%, used %5.1f %%, Jain %.3f, longest without permits %v, longest waits %v, %v",
-		sc, 100*part, 100*used, index, gap.Round(ms), longest.Round(ms), javas.Round(ms))
+	says = fmt.Sprintf("%-50v Go %3.0f %%, used %5.1f %%, Jain %.3f, ", sc, 100*part, 100*used, index)
+	says += fmt.Sprintf("longest without permits %v, longest waits %v, %v",
+		gap.Round(ms), longest.Round(ms), javas.Round(ms))
 	if sc.Served > 0 {
 		says += fmt.Sprintf(", %.0f %% of the calls of Java succeed", 100*served)
 	}
