@@ -15,8 +15,6 @@ FOR ?= 30m
 
 # Each module is tested with the versions of its own go.mod, as users get it; go.work would raise them to the highest.
 export GOWORK := off
-SHELL := bash
-.SHELLFLAGS := -o pipefail -c
 # The modules beside the library's own.
 MODULES := cmd/ratelimit cmd/rrl bench httplimit/examples grpclimit otellimit
 # All modules, those that take longest first. That of make release has many dependencies, and stays out of go.work.
