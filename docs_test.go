@@ -130,8 +130,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// The specs that docs/lock-cases.md names are there, a case without any says why, and the specs
-// that were written for it are all named.
+// The specs that docs/lock-cases.md names are there, and a case without any says why.
 func TestLockCases(t *testing.T) {
 	const page = "docs/lock-cases.md"
 	link := regexp.MustCompile(`\[([^\]]+)\]\(([^)]+_test\.go)\)`)

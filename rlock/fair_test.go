@@ -72,7 +72,8 @@ func TestFair(t *testing.T) {
 func TestFairClockIsSetForward(t *testing.T) {
 	t.Parallel()
 	redistest.Thorough(t)
-	tell(t, kinds["fair"], map[string]string{"": "a1 locks 24h; b1 waits; c1 waits; d1 waits; clock 1h; " +
+	tell(t, kinds["fair"], map[string]string{"each gets the lock": "" +
+		"a1 locks 24h; b1 waits; c1 waits; d1 waits; clock 1h; " +
 		"place b1 1h..2h; place c1 1h..2h; place d1 1h..2h; a1 serves; free"})
 }
 

@@ -72,7 +72,7 @@ func TestLocks(t *testing.T) {
 func TestTokensGrow(t *testing.T) {
 	t.Parallel()
 	tell(t, kinds["fenced"], map[string]string{
-		"": "a1 token 0; a1 locks; a1 token now; a2 refused 0s; a1 relocks; a1 token now; a1 follows; " +
+		"whoever holds it": "a1 token 0; a1 locks; a1 token now; a2 refused 0s; a1 relocks; a1 token now; a1 follows; " +
 			"a1 unlocks; a1 unlocks; b1 locks 1m; b1 token now; b1 follows a1; b1 unlocks; a2 takes 1m; " +
 			"a2 follows b1; " +
 			"redis SET TOKEN 9000000000000000; a2 relocks; a2 token 9000000000000001; a2 unlocks; " +
@@ -165,7 +165,7 @@ func TestLateCopies(t *testing.T) {
 		"the hold was locked again": "" +
 			"copied p1 locks; p1 relocks; late; p1 holds 2; p1 unlocks; p1 unlocks; free",
 		"the caller was refused": "" +
-			"b1 locks; copied p1 refused 0s; b1 unlocks; late; free",
+			"b1 locks; copied p1 refused 0s; idempotency 1..9; b1 unlocks; late; free",
 		"the caller waited in vain": "" +
 			"b1 locks; copied p1 refused 1s; queue; b1 unlocks; late; free",
 		"the caller has left": "" +
