@@ -72,7 +72,8 @@ func TestLocks(t *testing.T) {
 func TestTokensGrow(t *testing.T) {
 	t.Parallel()
 	tell(t, kinds["fenced"], map[string]string{
-		"whoever holds it": "a1 token 0; a1 locks; a1 token now; a2 refused 0s; a1 relocks; a1 token now; a1 follows; " +
+		"whoever holds it": "" +
+			"a1 token 0; a1 locks; a1 token now; a2 refused 0s; a1 relocks; a1 token now; a1 follows; " +
 			"a1 unlocks; a1 unlocks; b1 locks 1m; b1 token now; b1 follows a1; b1 unlocks; a2 takes 1m; " +
 			"a2 follows b1; " +
 			"redis SET TOKEN 9000000000000000; a2 relocks; a2 token 9000000000000001; a2 unlocks; " +
