@@ -6,7 +6,7 @@
 -- takenByJava returns the permits of the records that Go has not written, as the newest 100 records tell: so
 -- many parts of all that are outstanding.
 local function takenByJava(l)
-  local NEWEST = 100
+  local NEWEST, MUCH = 100, 1099511627776 -- 2^40: the reply has room for that (acquire.lua)
   local BIT5 = 32 -- the number is shifted by five bits: the two above them are the mark
   local LC0I = 20 -- the bytes of a record in the format Lc0I
   local java, all = 0, 0
@@ -22,5 +22,5 @@ local function takenByJava(l)
     local n = count(member)
     all, java = all + n, java + (ours and 0 or n)
   end
-  return all > 0 and math.ceil(java / all * math.max(0, l.rate - l.value)) or 0
+  return all > 0 and math.min(MUCH, math.ceil(java / all * math.max(0, l.rate - l.value))) or 0
 end

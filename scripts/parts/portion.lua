@@ -42,14 +42,14 @@ local function otherWaiters(l)
 end
 
 -- portionOfJava returns the permits that belong to Java, which took some lately, beside Clients of Go: a
--- number that may have a fraction.
-local function portionOfJava(l, took, clients)
-  local LOOKS, LEAST, SECOND = 32, 0.16, 1000
-  local fair, turn = l.rate / (clients + 1), math.floor(l.now / math.max(1, l.interval))
+-- number that may have a fraction. turn counts the intervals.
+local function portionOfJava(l, took, clients, turn)
+  local LOOKS, LEAST, EVERY = 32, 0.16, 500 -- EVERY in ms
+  local fair = l.rate / (clients + 1)
   if turn % LOOKS == 0 then -- it may have come, and want many permits at a time
     return fair
   end
-  local looks = turn % math.ceil(SECOND / math.max(1, l.interval)) == 0
+  local looks = turn % math.ceil(EVERY / math.max(1, l.interval)) == 0
   return math.min(fair, 2 * took + (looks and math.max(LEAST, l.rate / LOOKS) or 0))
 end
 
@@ -78,22 +78,24 @@ local function portion(l, argument, first)
     p.java = takenByJava(l)
   end
   took = tonumber(took)
-  local java, from = 0, 0
+  local turn = math.floor(l.now / math.max(1, l.interval))
+  local part, java = 0, 0
   if took then
     took = math.max(took, p.java or 0)
-    -- Portions are rounded. From interval to interval they begin elsewhere, so that all are rounded alike.
-    local GOLDEN = 0.6180339887
-    from = math.floor(l.now / math.max(1, l.interval) / 2) * GOLDEN % 1
-    from = from + portionOfJava(l, took, #crowd + 1)
-    java = math.floor(from)
+    part = portionOfJava(l, took, #crowd + 1, turn)
+    local GOLDEN = 0.6180339887 -- rounds up and down in turn
+    java = math.floor(part + math.floor(turn / 2) * GOLDEN % 1)
   end
-  p.beside = java > 0
+  local mine = (l.rate - part) * wants / (wants + others)
+  local large = took and took > 0 and first > mine -- such a request would never be granted
+  p.beside = java > 0 or large
   if others > 0 or p.beside then
-    local part = wants / (wants + others)
-    -- Rounded at both ends, in the order of the sessions, the portions of all Clients add up to the rate.
+    -- Rounded at both ends, in the order of the sessions, the portions of all add up to the rate.
     local each = (l.rate - java) / (wants + others)
     local whole = math.floor(each * (ahead + wants)) - math.floor(each * ahead)
-    if not p.beside then
+    if large then -- a Client that holds nothing may take more in every other interval, and Java in the others
+      whole = tonumber(holds) == 0 and turn % 2 == 0 and math.max(whole, first) or 0
+    elseif not p.beside then
       whole = math.max(1, whole)
     end
     local due, pace = math.max(0, whole - holds), nil
@@ -107,7 +109,8 @@ local function portion(l, argument, first)
       pace = math.max(0, burst - recent)
     end
     p.paced = pace and pace < due or false
-    p.quota = math.min(due, pace or due) + math.ceil(math.min(left, math.max(0, l.value)) * part)
+    local still = math.min(left, math.max(0, l.value))
+    p.quota = math.min(due, pace or due) + math.ceil(still * wants / (wants + others))
   end
   return p
 end

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	mrand "math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,6 +109,37 @@ func TestSharesBesideJava(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process with one caller is served beside Java and a process with many.
+func TestASmallProcessIsServedBesideJava(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		limit := shares.Limit{Rate: 10, Interval: time.Second}
+		sc := shares.Scenario{Limit: limit, Go: shares.Side{Clients: 1, Callers: 1}}
+		NoError(c.T, c.SetRate(c.Context(), Overall, limit.Rate, limit.Interval))
+		var got [4]shares.Grants
+		var all sync.WaitGroup
+		start := time.Now()
+		for i, callers := range []int{1, 1, 50, 8} { // sessions have an order
+			try := newRedisson(c, limit, 0).tryAcquire
+			if i < 3 {
+				try = NewClient(c, redistest.MiniClient(c.T, c.Mini)).RateLimiter("l").TryAcquire
+			}
+			all.Go(func() {
+				var err error
+				side := shares.Side{Callers: callers}
+				got[i], err = shares.Play(c.Context(), sc, side, start, []shares.Try{try})
+				NoError(c.T, err)
+			})
+		}
+		all.Wait()
+		for i, least := range []int{4, 4, 30, 10} {
+			if n := len(got[i].All); n < least {
+				t.Errorf("process %d got %d permits of 180", i, n)
+			}
+		}
+	})
 }
 
 // Java is known by its records, in each format.
