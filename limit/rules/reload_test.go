@@ -117,9 +117,9 @@ func TestWatch(t *testing.T) {
 		redistest.NoError(t, errors.Join(another("5"), write("5")()))
 		r := inMemory(t, text("5"))
 		ctx, cancel := context.WithCancel(t.Context())
-		notes, ended := "", make(chan error)
+		noted, ended := make(chan error, 10), make(chan error)
 		go func() {
-			ended <- r.Watch(ctx, name, every, func(err error) { notes += fmt.Sprintln(err) })
+			ended <- r.Watch(ctx, name, every, func(err error) { noted <- err })
 		}()
 		for _, step := range []struct {
 			what  string
@@ -142,13 +142,16 @@ func TestWatch(t *testing.T) {
 			redistest.NoError(t, step.do())
 			time.Sleep(step.looks * every)
 			synctest.Wait()
+			notes := ""
+			for len(noted) > 0 {
+				notes += fmt.Sprintln(<-noted)
+			}
 			g := allow(t, r, get("/"), 1)
 			if (notes == "") != (step.note == "") || strings.Count(notes, "\n") > 1 ||
 				!strings.Contains(notes, step.note) || g.Remaining != step.left {
 				t.Errorf("%s: notified of %q with %d left, want %q and %d", step.what, notes, g.Remaining,
 					step.note, step.left)
 			}
-			notes = ""
 		}
 		cancel()
 		formtest.Fails(t, context.Canceled, <-ended)
