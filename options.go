@@ -138,7 +138,7 @@ func WithRedisson(version string) Option {
 // Without it, Java counts as one more process that waits for permits, as far as its records
 // show that it takes some. A Redisson waiter wakes up to 100 ms late, so Go waiters leave it
 // the permits of its share for 110 ms, at most half an interval. If only Go takes permits, it
-// uses more than 99 % of the limit.
+// uses 98 to 100 % of the limit.
 func WithGoOnly() Option {
 	return option(func(s *settings) { s.goOnly = true })
 }
