@@ -50,7 +50,7 @@ func (s *lockSubject) score(ctx context.Context, owner string) int64 {
 	return int64(score)
 }
 
-// joined waits until a thread is the last of so many in the queue, and listens.
+// joined waits until a thread listens, and is the last in a queue of this length.
 func (s *lockSubject) joined(ctx context.Context, h javaHolder, length int) {
 	GinkgoHelper()
 	listens(ctx, s.keys.Channel+":"+h.owner, 1)

@@ -19,9 +19,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// What is counted depends on two other things as well: on the timer of Redisson, whose tick is
-// random, and on a machine that takes a process away for a moment. So the median of three runs of
-// each scenario is judged (make shares). A single run of some of them shows whether the model of
+// A single result says little: the tick of Redisson's timer is random, and a busy machine may stop a
+// process for a moment. So the median of three runs of each scenario is judged (make shares). A single run of some of them shows whether the model of
 // test/waiting waits as Redisson does.
 var _ = Describe("Shares of a limit too small for all", func() {
 	It("are as docs/waiting.md says", func(ctx SpecContext) {

@@ -222,8 +222,8 @@ func TestShardedOfAMasterThatHasNoChannelLeft(t *testing.T) {
 	silent(t, "the others are left alone", stays.wake)
 }
 
-// What a hub hears of a slot that moves: of a channel that is subscribed, and of one
-// that is not, so that the client still believes in the old owner.
+// A hub receives the messages of a slot that moves, whether its channel was subscribed before the move
+// or is subscribed after it, when the client still knows the old owner.
 func TestShardedFollowsTheSlot(t *testing.T) {
 	c := newShards(t)
 	from, to := c.Servers[0], c.Servers[1]

@@ -277,7 +277,7 @@ func (p *play) subscribes(ctx context.Context, subscribe func(context.Context, .
 	return sub, err
 }
 
-// idempotencyKeys expects so many of a lock.
+// idempotencyKeys expects this number of idempotency keys of a lock.
 func (p *play) idempotencyKeys(name, number string) error {
 	return p.soon("idempotency keys", func() error {
 		keys := p.look.Keys(p.Context(), wire.LockKeysOf(name).IdempotencyKeys+"*").Val()

@@ -39,8 +39,8 @@ type javaPart struct {
 	counted time.Time
 }
 
-// note records that Java holds some permits. What it takes counts at once, and what it no
-// longer takes by and by: permits that have just come back are no reason to leave it none.
+// note records how many permits Java holds. took rises at once and falls slowly: Java keeps
+// its portion when its permits have just come back.
 func (j *javaPart) note(permits int64, now time.Time) {
 	const keeps, least = 0.75, 0.1
 	if j.took = max(float64(permits), keeps*j.took); j.took < least {
@@ -129,7 +129,11 @@ func (p *portion) noteLeft(permits int64, now time.Time) {
 			break
 		}
 	}
-	if permits > 0 {
+	switch last := len(p.left) - 1; {
+	case permits <= 0:
+	case len(p.left) == mostTakings: // later, not earlier
+		p.left[last] = taking{now, p.left[last].permits + permits}
+	default:
 		p.left = append(p.left, taking{now, permits})
 	}
 }

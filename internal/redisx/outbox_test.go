@@ -103,7 +103,7 @@ func (c *crowd) waiting() (n int) {
 	return n
 }
 
-// ends lets all go on, and waits for them. The script was then carried out so many times.
+// ends releases all callers, waits for them, and expects the script to have run carriedOut times.
 func (c *crowd) ends(carriedOut int64) {
 	c.Helper()
 	c.release()

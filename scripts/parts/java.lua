@@ -3,8 +3,8 @@
 -- The random bytes of a record of Go begin with a mark (internal/wire/record.go). A record of 8 bytes has no
 -- room for it; there two bits are set that are never set in the numbers that Redisson writes.
 
--- takenByJava returns the permits of the records that Go has not written, as the newest 100 records tell: so
--- many parts of all that are outstanding.
+-- takenByJava returns the permits that records of other clients than Go hold: the outstanding permits, times
+-- the part of Java in the newest 100 records.
 local function takenByJava(l)
   local NEWEST, MUCH = 100, 1099511627776 -- 2^40: the reply has room for that (acquire.lua)
   local BIT5 = 32 -- the number is shifted by five bits: the two above them are the mark

@@ -148,8 +148,8 @@ func TestALateLeaseAddsNothingToTheShare(t *testing.T) {
 	})
 }
 
-// A lease that cannot be settled at its end is settled when Redis is back, not an interval later, and by a
-// slow Redis as well. What it used counts from no later than its end, and after an interval no more.
+// A lease that cannot be settled at its end is settled when Redis is back, not an interval later, also if
+// Redis is slow. The permits that it used count for an interval, from its end at the latest.
 func TestALeaseIsSettledLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead, late, after time.Duration

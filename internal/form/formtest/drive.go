@@ -102,7 +102,7 @@ type pending struct {
 	place        int
 }
 
-// step does what a kind of step does, by so much of 256.
+// step performs a step of this kind. by is its size, from 0 to 255.
 func (d *drive) step(kind int, by int64) {
 	part := (d.interval * time.Duration(by) / 256).Truncate(d.Grain)
 	some := 1 + by%d.rate
