@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 }
 
 // A single result says little: the tick of Redisson's timer is random, and a busy machine may stop a
-// process for a moment. So the median of three runs of each scenario is judged (make shares). A single run of some of them shows whether the model of
-// test/waiting waits as Redisson does.
+// process for a moment. So the median of three runs of each scenario is judged (make shares). A single
+// run of some of them shows whether the model of test/waiting waits as Redisson does.
 var _ = Describe("Shares of a limit too small for all", func() {
 	It("are as docs/waiting.md says", func(ctx SpecContext) {
 		scenarios, runs := shares.Scenarios(), 3
