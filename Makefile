@@ -1,7 +1,8 @@
 # What one does with this repository; `make` alone says it. Variables go behind the target, as in `make fuzz FUZZTIME=5m`.
 
-# Packages tested at a time. Most of their time is spent waiting, but tests that measure time must not starve one another.
-P ?= 3
+# Packages tested at a time. Most of their time is spent waiting, but tests that measure time must not starve one another, and the
+# race detector leaves less of the processors.
+P ?= $(if $(ALL),3,6)
 # The longest that the tests of one package may take: less than CI has, so that a hang leaves a stack trace.
 TIMEOUT ?= 20m
 # Where make luacover notes what has run.
