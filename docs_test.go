@@ -123,7 +123,7 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	}
-	for _, command := range []string{"go run ./cmd/rrl demo", "make test"} {
+	for _, command := range []string{"go run ./cmd/rrl compare --rate 5/1s", "make test"} {
 		if !strings.Contains(read(t, "README.md"), "\n"+command+" ") {
 			t.Errorf("README.md does not begin a line with %s", command)
 		}

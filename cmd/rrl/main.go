@@ -1,5 +1,5 @@
 // Command rrl inspects rate limiters and locks of Redisson and rratelimiter, and works with them: on the
-// terminal, in scripts, and as a page for the browser. rrl demo shows what the limiter does, without a
+// terminal, in scripts, and as a page for the browser. rrl compare shows what limiters admit, without a
 // server.
 package main
 

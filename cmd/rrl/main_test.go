@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -87,40 +86,13 @@ func countInterrupts() {
 func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "Available Commands:", "help": "Available Commands:", "--help": "Exit codes: 0 yes",
-		"demo -h": "embedded in rrl", "version": "rrl ", "--version": "go1.",
+		"compare -h": "embedded in rrl", "version": "rrl ", "--version": "go1.",
 		"completion bash": "__start_rrl",
 	} {
 		code, stdout, stderr := rrl(t.Context(), strings.Fields(args)...)
 		if code != 0 || !strings.Contains(stdout, want) || stderr != "" {
 			t.Errorf("rrl %s: code %d, printed\n%s\n%s", args, code, stdout, stderr)
 		}
-	}
-}
-
-// The demo ends with what rrl inspect shows.
-func TestDemoInspects(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		code, stdout, stderr := rrl(t.Context(), "demo")
-		if code != 0 || stderr != "" || !strings.Contains(stdout, "OVERALL, 5 permits per 1s") ||
-			!strings.Contains(stdout, "{demo}:permits") {
-			t.Errorf("code %d, printed\n%s\n%s", code, stdout, stderr)
-		}
-	})
-}
-
-// The demo says how to call rrl, also after go run.
-func TestProgram(t *testing.T) {
-	const temporary = "/tmp/go-build1/b001/exe/rrl"
-	for _, test := range []struct{ folder, called, want string }{
-		{".", temporary, "go run ."}, {"../..", temporary, "go run ./cmd/rrl"}, {"../..", "rrl", "rrl"},
-		{"../..", "./rrl", "./rrl"}, {t.TempDir(), "/usr/bin/rrl", "/usr/bin/rrl"},
-	} {
-		t.Run(test.called, func(t *testing.T) {
-			t.Chdir(test.folder)
-			if got := callable(test.called); got != test.want {
-				t.Errorf("in %s: %s, want %s", test.folder, got, test.want)
-			}
-		})
 	}
 }
 
@@ -135,7 +107,7 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	silent := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	start := time.Now()
-	steps(t, silent.Addr().String(), step{"demo", exitError, "", "cannot reach"})
+	steps(t, silent.Addr().String(), step{"list", exitError, "", "cannot reach"})
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -148,7 +120,7 @@ func TestUnreadOutputIsAnError(t *testing.T) {
 	}
 	_ = r.Close()
 	defer w.Close()
-	for _, command := range []string{"help", "version", "demo"} {
+	for _, command := range []string{"help", "version", "compare"} {
 		var stderr strings.Builder
 		code := run(t.Context(), []string{command}, nil, w, &stderr)
 		if code != exitError || stderr.Len() == 0 {

@@ -215,7 +215,7 @@ func TestWatchWithoutRedis(t *testing.T) {
 	}
 }
 
-// On a terminal the picture has colours, unless the environment forbids them; so has the demo.
+// On a terminal the picture has colours, unless the environment forbids them.
 func TestCompareOnATerminal(t *testing.T) {
 	t.Parallel()
 	for env, red := range map[string]bool{"A=": true, "NO_COLOR=1": false, "TERM=dumb": false} {
