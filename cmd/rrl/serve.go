@@ -38,11 +38,9 @@ func (a *app) serveCommand() *cobra.Command {
 nothing to Redis. A limiter is read once a second, however many browsers show it.
 
 It listens on this machine only, unless --listen says otherwise. On another address it needs a
-token of at least 16 bytes, in the environment variable RRL_TOKEN or in a file. Readers enter it as
-the password, with any user name. It has no TLS: put a proxy in front of it. With --allow-changes
-there are forms that set a rate, repair and delete; they ask for the token each time.`,
+token of at least 16 bytes, in the environment variable RRL_TOKEN or in a file. If there is one,
+readers enter it as the password, with any user name. It has no TLS: put a proxy in front of it.`,
 		Example: `  rrl serve
-  RRL_TOKEN=$(openssl rand -hex 16) rrl serve --allow-changes
   rrl serve --listen :8380 --token-file /run/secrets/rrl --mask`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &s) },
@@ -50,8 +48,6 @@ there are forms that set a rate, repair and delete; they ask for the token each 
 	flags := cmd.Flags()
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:8380", "`ADDRESS:PORT` to listen on; port 0 for any")
 	flags.StringVar(&s.config.Prefix, "prefix", "/", "`PATH` under which the pages are")
-	flags.BoolVar(&s.config.AllowChanges, "allow-changes", false,
-		"add forms that change limiters; needs a token")
 	flags.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token, instead of RRL_TOKEN")
 	flags.StringSliceVar(&s.hosts, "host", nil, "`NAME` by which a proxy reaches it, besides localhost")
 	flags.BoolVar(&s.config.Mask, "mask", false, "show short hashes in place of names and ids")
@@ -119,7 +115,7 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 
 // flagOf is how a user sets a field of web.Config that web.New may refuse.
 var flagOf = map[string]string{
-	"Prefix": "--prefix", "Match": "--match", "AllowChanges": "--allow-changes", "Token": "the token",
+	"Prefix": "--prefix", "Match": "--match", "Token": "the token",
 }
 
 // reached returns the address by which this machine reaches a listener.
@@ -155,10 +151,7 @@ func (a *app) complete(s *serving) error {
 		return fmt.Errorf("--listen is %q, which other machines reach: "+
 			"it needs a token, by RRL_TOKEN or a file", s.listen)
 	default:
-		c.Private, c.Hosts = true, nil // the token protects it under any name
-	}
-	if c.AllowChanges && c.Token == "" {
-		return errors.New("--allow-changes needs a token, by RRL_TOKEN or --token-file")
+		c.Hosts = nil // the token protects it under any name
 	}
 	return nil
 }

@@ -21,10 +21,12 @@ import (
 const tokenOfTests, tokenOfFile = "a token of the tests", "a token of a file"
 
 // serve starts rrl serve and returns its address, its process, and the rest of its output.
-func serve(t *testing.T, s *redistest.Server, args string) (url string, p *process, rest *bufio.Reader) {
+func serve(
+	t *testing.T, s *redistest.Server, args string, env ...string,
+) (url string, p *process, rest *bufio.Reader) {
 	t.Helper()
 	p = detachedArgs(t, s, append([]string{"serve"}, strings.Fields(args)...)...)
-	p.Env = append(p.Env, "RRL_TOKEN="+tokenOfTests)
+	p.Env = append(p.Env, env...)
 	_, rest = p.starts()
 	line, err := rest.ReadString('\n')
 	url, _, ok := strings.Cut(line, " ")
@@ -122,7 +124,7 @@ func TestServeToOtherMachines(t *testing.T) {
 	s := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "token")
 	redistest.NoError(t, os.WriteFile(file, []byte(tokenOfFile+"\n"), 0o600))
-	url, _, _ := serve(t, s, "--listen :0 --allow-changes --token-file "+file)
+	url, _, _ := serve(t, s, "--listen :0 --token-file "+file, "RRL_TOKEN="+tokenOfTests)
 	if !strings.HasPrefix(url, "http://localhost:") {
 		t.Errorf("it prints %s", url)
 	}

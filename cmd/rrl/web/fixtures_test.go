@@ -113,13 +113,6 @@ func get(h http.Handler, target string, mods ...func(*http.Request)) reply {
 	return do(h, r, mods...)
 }
 
-// post fills in a form.
-func post(h http.Handler, target string, form url.Values, mods ...func(*http.Request)) reply {
-	r := httptest.NewRequest(http.MethodPost, "http://localhost"+target, strings.NewReader(form.Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return do(h, r, mods...)
-}
-
 func do(h http.Handler, r *http.Request, mods ...func(*http.Request)) reply {
 	for _, mod := range mods {
 		mod(r)

@@ -57,9 +57,9 @@ func (h *Handler) hosts(next http.Handler) http.Handler {
 	})
 }
 
-// private asks for the token if reading needs it.
+// private asks for the token, if there is one.
 func (h *Handler) private(next http.HandlerFunc) http.HandlerFunc {
-	if !h.config.Private {
+	if h.config.Token == "" {
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -68,24 +68,17 @@ func (h *Handler) private(next http.HandlerFunc) http.HandlerFunc {
 		if given {
 			status = h.tokens.check(r, password)
 		}
-		if status == http.StatusOK {
+		switch status {
+		case http.StatusOK:
 			next(w, r)
-			return
-		}
-		if status != http.StatusTooManyRequests {
-			status = http.StatusUnauthorized
+		case http.StatusTooManyRequests:
+			http.Error(w, "Too many wrong tokens came from this address. Try again in a minute.", status)
+		default:
 			w.Header().Set("WWW-Authenticate",
 				`Basic realm="Rate limiters: the token is the password", charset="UTF-8"`)
+			http.Error(w, "The token is the password. Any user name will do.", status)
 		}
-		http.Error(w, refusals[status], status)
 	}
-}
-
-// refusals are the texts about a wrong token.
-var refusals = map[int]string{
-	http.StatusUnauthorized:    "The token is the password. Any user name will do.",
-	http.StatusForbidden:       "The token is wrong. Nothing was changed.",
-	http.StatusTooManyRequests: "Too many wrong tokens came from this address. Try again in a minute.",
 }
 
 // tokens checks the token, and bounds the guesses.
@@ -105,7 +98,7 @@ func newTokens(token string) *tokens {
 	return &tokens{sum: sha256.Sum256([]byte(token)), wrong: map[string]*rate.Limiter{}}
 }
 
-// check compares a token with ours. It returns 200, 403 for a wrong token, and 429 without a comparison after
+// check compares a token with ours. It returns 200, 401 for a wrong token, and 429 without a comparison after
 // too many wrong ones.
 func (t *tokens) check(r *http.Request, token string) (status int) {
 	address := r.RemoteAddr
@@ -130,7 +123,7 @@ func (t *tokens) check(r *http.Request, token string) (status int) {
 		t.wrong[address] = bound
 	}
 	bound.Allow()
-	return http.StatusForbidden
+	return http.StatusUnauthorized
 }
 
 // Masks are hashes that stand for names and ids. They need a secret key: without it, a viewer could hash

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,9 +38,9 @@ func basic(token string) func(*http.Request) {
 	return func(r *http.Request) { r.SetBasicAuth("any user", token) }
 }
 
-// With Private nothing can be read without the token.
+// With a token nothing can be read without the token.
 func TestPrivate(t *testing.T) {
-	h, _ := orders(t, web.Config{Private: true, Token: token})
+	h, _ := orders(t, web.Config{Token: token})
 	for _, target := range []string{"/", page("/limiter", "orders"), page("/live", "orders"),
 		"/static/page.js"} {
 		w := get(h, target)
@@ -58,7 +56,7 @@ func TestPrivate(t *testing.T) {
 // After five wrong tokens an address must wait, whatever it sends; other addresses need not.
 func TestGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := handler(t, mini(t), web.Config{Private: true, Token: token})
+		h := handler(t, mini(t), web.Config{Token: token})
 		from := func(address, token string) reply {
 			return get(h, "/", basic(token), func(r *http.Request) { r.RemoteAddr = address })
 		}
@@ -77,123 +75,6 @@ func TestGuesses(t *testing.T) {
 		}
 		from("[2001:db8::6]:80", "wrong").is(t, http.StatusTooManyRequests)
 	})
-}
-
-// With the token a rate is set, a limiter is repaired, of a PER_CLIENT limiter the client of the page, and
-// one is deleted whose name was typed. Permits that are taken still count against a new rate.
-func TestChanges(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	const odd = "odd\n<1>"
-	l := limiter(t, rdb, "orders", 10)
-	take(t, l, 4)
-	perClient(t, rdb, "users", "pod-1", 3)
-	take(t, limiter(t, rdb, odd, 10), 4)
-	h := handler(t, rdb, web.Config{AllowChanges: true, Token: token})
-	posts := func(target, form, to string) {
-		t.Helper()
-		w := post(h, target, redistest.Must(url.ParseQuery("token="+token+"&"+form))(t))
-		if w.is(t, http.StatusSeeOther); w.Header().Get("Location") != to {
-			t.Errorf("%s leads to %q, want %q", target, w.Header().Get("Location"), to)
-		}
-	}
-	get(h, page("/change", "orders"))
-	posts("/change/rate?name=orders", "rate=20&interval=30m&keep_alive=1h&keep_state=1",
-		"/limiter?name=orders&done=rate")
-	c, err := l.Config(t.Context())
-	if err != nil || c.Rate != 20 || c.Interval != 30*time.Minute || c.KeepAlive != time.Hour {
-		t.Errorf("%+v, %v", c, err)
-	}
-	get(h, "/limiter?name=orders&done=rate").is(t, http.StatusOK, "The rate is set.", "20 permits")
-	for value, c := range map[string]struct{ target, want string }{
-		"{orders}:value":      {"name=orders", "16"},
-		"{users}:value:pod-1": {"id=pod-1&name=users", "7"},
-	} {
-		rdb.DecrBy(t.Context(), value, 2)
-		posts("/change/repair?"+c.target, "", "/limiter?"+c.target+"&done=repair")
-		if n := rdb.Get(t.Context(), value).Val(); n != c.want {
-			t.Errorf("%s is %s, want %s", value, n, c.want)
-		}
-	}
-	post(h, page("/change/delete", odd), url.Values{"token": {token}, "confirm": {"odd"}}).
-		is(t, http.StatusBadRequest, "The typed name is another one.")
-	posts(page("/change/delete", odd), `confirm=odd\n<1>`, "/?done=delete")
-	if n := rdb.Exists(t.Context(), odd, "{"+odd+"}:value", "{"+odd+"}:permits").Val(); n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
-}
-
-// A refused change changes nothing, and the page says why.
-func TestRefusedChanges(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	limiter(t, rdb, "orders", 10)
-	const others, text = "another hash", "a foreign string"
-	rdb.HSet(t.Context(), others, "field", 1)
-	rdb.Set(t.Context(), text, 1, 0)
-	before := dump(t, rdb)
-	set := func(name, value string) url.Values {
-		form := url.Values{"token": {token}, "rate": {"20"}, "interval": {"30s"}, "confirm": {"orders"}}
-		form.Set(name, value)
-		return form
-	}
-	all := set("any", "")
-	open := web.Config{AllowChanges: true, Token: token, Match: "*o*"}
-	rate, remove := page("/change/rate", "orders"), page("/change/delete", "orders")
-	same := func(*http.Request) {}
-	for what, c := range map[string]struct {
-		config web.Config
-		path   string
-		form   url.Values
-		mod    func(*http.Request)
-		code   int
-		says   string
-	}{
-		"not allowed":      {web.Config{}, rate, all, same, 403, "It changes none."},
-		"no token":         {open, rate, set("token", ""), same, 403, "The token is wrong."},
-		"wrong token":      {open, remove, set("token", "no"), same, 403, "The token is wrong."},
-		"no number":        {open, rate, set("rate", "ten"), same, 400, "must be a whole number"},
-		"rate 0":           {open, rate, set("rate", "0"), same, 400, "rate is 0, must be between 1"},
-		"no interval":      {open, rate, set("interval", "5"), same, 400, "must be a duration"},
-		"interval 0":       {open, rate, set("interval", "0s"), same, 400, "interval is 0s, must be"},
-		"short keep alive": {open, rate, set("keep_alive", "1s"), same, 400, "at least the interval"},
-		"missing":          {open, page("/change/rate", "no"), all, same, 404, "There is no limiter"},
-		"not in Match":     {open, page("/change/rate", "x"), all, same, 404, "There is no limiter"},
-		"not a limiter":    {open, page("/change/rate", others), all, same, 404, "There is no limiter"},
-		"a string":         {open, page("/change/delete", text), all, same, 409, "Another program"},
-		"another site":     {open, rate, all, header("Sec-Fetch-Site", "cross-site"), 403, ""},
-		"another origin":   {open, rate, all, header("Origin", "https://evil.example"), 403, ""},
-		"too long": {open, rate, set("rate", strings.Repeat("1", 1<<20)), same, 400,
-			"cannot be read"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			body := post(handler(t, rdb, c.config), c.path, c.form, c.mod).is(t, c.code, c.says)
-			if strings.Contains(body, token) {
-				t.Errorf("the token is on the page:\n%s", body)
-			}
-		})
-	}
-	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-		r, _ := http.NewRequest(method, "http://localhost"+page("/change/rate", "orders"), nil)
-		do(handler(t, rdb, open), r).is(t, http.StatusMethodNotAllowed)
-	}
-	if after := dump(t, rdb); !slices.Equal(before, after) {
-		t.Errorf("something was changed: %v, before %v", after, before)
-	}
-	body := get(handler(t, rdb, web.Config{}), page("/limiter", "orders")).Body.String()
-	if strings.Contains(body, "/change") {
-		t.Error("the page leads to changes that are not allowed")
-	}
-}
-
-// dump returns the keys and their values.
-func dump(t *testing.T, rdb *redis.Client) (all []string) {
-	t.Helper()
-	for _, key := range rdb.Keys(t.Context(), "*").Val() {
-		all = append(all, key+"="+rdb.Dump(t.Context(), key).Val())
-	}
-	slices.Sort(all)
-	return all
 }
 
 // A masked site records everything that its server sends.

@@ -21,14 +21,11 @@ type limiterView struct {
 	*view
 	Name      string
 	Live      string // address of the stream
-	Change    string // address of the forms; empty if there are none
 	ID        string // of the client, as shown
 	Clients   []client
 	NoClients string // why there are none to choose from
 	More      string // how many more there are
 	PerClient bool
-	Done      string
-	Every     string
 }
 
 // look returns the newest view of a limiter.
@@ -74,12 +71,7 @@ func (h *Handler) limiterPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := limiterView{
-		view: v, Name: shown(h.public(hash)), Live: h.link("live", hash, id),
-		PerClient: v.perClient, Done: done(r.URL.Query().Get("done")),
-		Every: span(h.config.Every.Milliseconds()),
-	}
-	if h.config.AllowChanges {
-		page.Change = h.link("change", hash, id)
+		view: v, Name: shown(h.public(hash)), Live: h.link("live", hash, id), PerClient: v.perClient,
 	}
 	if v.perClient {
 		page.ID = shown(h.public(id))

@@ -67,7 +67,6 @@ type listing struct {
 	Stopped bool
 	Age     string
 	Every   string
-	Deleted bool
 }
 
 func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
@@ -87,9 +86,7 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 	}
 	page := listing{
 		Pattern: pattern, Search: !h.config.Mask, Limit: h.config.Limit, Stopped: found.stopped,
-		Age:     ago(time.Since(found.at)),
-		Every:   span(resting.Milliseconds()),
-		Deleted: r.URL.Query().Get("done") == "delete",
+		Age: ago(time.Since(found.at)), Every: span(resting.Milliseconds()),
 	}
 	links := 0
 	for _, l := range found.limiters {

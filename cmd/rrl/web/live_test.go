@@ -164,7 +164,7 @@ func TestRedisAway(t *testing.T) {
 	rdb := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1; o.DialerRetries = 1 })
 	limiter(t, rdb, "orders", 10)
 	h := site(t, rdb, web.Config{})
-	private := handler(t, rdb, web.Config{Private: true, Token: token, Hosts: []string{"localhost"}})
+	private := handler(t, rdb, web.Config{Token: token, Hosts: []string{"localhost"}})
 	probe := func() reply {
 		return get(private, "/healthz", func(r *http.Request) { r.Host = "10.0.0.1:80" })
 	}
@@ -201,15 +201,19 @@ func TestLookingOnlyReads(t *testing.T) {
 	rules := append([]string{"on", ">secret", "~*"}, strings.Fields(rights)...)
 	redistest.Allow(t, "viewer", rules, s.Admin())
 	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "viewer", "secret" })
-	h := site(t, rdb, web.Config{AllowChanges: true, Token: token})
+	h := site(t, rdb, web.Config{})
 	sent := s.Monitor(t)
 	for _, target := range []string{
 		"/", "/?match=o*", page("/limiter", "orders"), page("/limiter", "users") + "&id=pod-1",
-		page("/change", "orders"), "/healthz",
+		"/healthz",
 	} {
 		get(h.Config.Handler, target).is(t, http.StatusOK)
 	}
 	get(h.Config.Handler, page("/limiter", "users")).is(t, http.StatusSeeOther)
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		r := httptest.NewRequest(method, "http://localhost"+page("/limiter", "orders"), nil)
+		do(h.Config.Handler, r).is(t, http.StatusMethodNotAllowed)
+	}
 	stream := follow(t, h.URL+page("/live", "orders"))
 	stream.next()
 	stream.next()

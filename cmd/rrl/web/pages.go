@@ -22,7 +22,7 @@ var files embed.FS
 // Templates are the pages, each with the frame around it.
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
-	for _, name := range []string{"list", "limiter", "change", "error"} {
+	for _, name := range []string{"list", "limiter", "error"} {
 		all[name] = template.Must(template.ParseFS(files, "templates/frame.html", "templates/"+name+".html"))
 	}
 	return all

@@ -36,13 +36,13 @@ func TestInBrowser(t *testing.T) {
 	v := &visit{orders: limiter(t, rdb, "orders", 100)}
 	limiter(t, rdb, strings.Repeat("very-long-name:", 40), 10)
 	perClient(t, rdb, "users", "pod-with-a-long-name-1", 3)
-	v.site = site(t, rdb, web.Config{AllowChanges: true, Token: token})
+	v.site = site(t, rdb, web.Config{})
 	v.browser = open(t)
 	for _, step := range []struct {
 		name string
 		do   func(t *testing.T)
 	}{
-		{"live", v.live}, {"keyboard", v.keyboard}, {"changes", v.changes}, {"widths", v.widths},
+		{"live", v.live}, {"keyboard", v.keyboard}, {"widths", v.widths},
 		{"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
 	} {
 		v.t = t
@@ -131,42 +131,11 @@ func (v *visit) keyboard(t *testing.T) {
 		document.getElementById('said').textContent === 'Paused.'`)
 }
 
-// A rate is set only with the token.
-func (v *visit) changes(t *testing.T) {
-	set := func(rate, token string) {
-		form := `form[action^="/change/rate"] `
-		v.do(
-			chromedp.SetValue(chromedp.CSS(form+"[name=rate]"), rate),
-			chromedp.SendKeys(chromedp.CSS(form+"[name=token]"), token),
-			chromedp.Click(chromedp.CSS(form+"button")),
-		)
-	}
-	v.goTo(page("/limiter", "orders"))
-	v.do(chromedp.Click(chromedp.CSS(".button")))
-	v.sees(`document.querySelectorAll('form').length === 3`)
-	set("50", "a wrong token")
-	v.sees(`document.querySelector('[role=alert]')?.textContent ===
-		'The token is wrong. Nothing was changed.'`)
-	said := "" // the status of the page; the console may be later than the page
-	for end := time.Now().Add(10 * time.Second); said == "" && time.Now().Before(end); {
-		said = v.said()
-	}
-	if !strings.Contains(said, "403") || strings.Contains(said, "\n") {
-		t.Errorf("the console says %q", said)
-	}
-	if got := eval[string](v.browser, `document.querySelector('[name=rate]').value`); got != "50" {
-		t.Errorf("the form is filled in with %q", got)
-	}
-	set("60", token)
-	v.sees(`document.querySelector('.note.good')?.textContent === 'The rate is set.' &&
-		document.querySelector('[data-text=rate]').textContent === '60 permits'`)
-}
-
 // pages are the addresses of all kinds of pages.
 func (v *visit) pages() []string {
 	return []string{
 		"/", page("/limiter", "orders"), page("/limiter", "users"),
-		page("/limiter", strings.Repeat("very-long-name:", 40)), page("/change", "orders"),
+		page("/limiter", strings.Repeat("very-long-name:", 40)),
 	}
 }
 
@@ -226,7 +195,7 @@ func (v *visit) withoutScripts(t *testing.T) {
 		emulation.SetScriptExecutionDisabledParams{Value: true}))(t)
 	v.goTo(page("/limiter", "orders"))
 	text := redistest.Must(chromedp.Run(v.ctx, chromedp.Text(chromedp.CSS("main"))))(t)
-	for _, part := range []string{"of 60 permits", "loads again every 10 s", "Nothing is wrong",
+	for _, part := range []string{"of 100 permits", "loads again every 10 s", "Nothing is wrong",
 		"{orders}:permits"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page does not say %q:\n%s", part, text)

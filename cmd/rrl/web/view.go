@@ -45,9 +45,6 @@ type view struct {
 
 	perClient bool
 	exists    bool   // whether there is any part of a limiter
-	settable  bool   // whether a rate may be written: no other program uses the name
-	kind      string // OVERALL or PER_CLIENT
-	keepAlive int64
 	data      []byte // as JSON
 }
 
@@ -90,10 +87,8 @@ func (h *Handler) view(l, before *inspect.Limiter, id string) *view {
 	v := &view{
 		State: stateOK, At: l.At.UnixMilli(), Texts: map[string]string{},
 		Rate: l.Config.Rate, Interval: l.Config.Interval, Findings: []finding{},
-		perClient: l.Config.PerClient(), kind: l.Config.Type, keepAlive: l.Config.KeepAlive,
-		exists: l.Set || len(l.Findings) > 0,
+		perClient: l.Config.PerClient(), exists: l.Set || len(l.Findings) > 0,
 	}
-	v.settable = l.Set || v.exists && (l.Keys[0].Kind == "hash" || !l.Keys[0].There())
 	if !l.Set {
 		v.State = stateGone
 	}

@@ -25,7 +25,6 @@ type watch struct {
 	hash    string
 	viewers map[*viewer]bool
 	last    map[string]*view // of the last look, by id of a client
-	changes int              // by a form; a look that began before a change is outdated
 }
 
 // A viewer is a page, or a stream of one.
@@ -79,16 +78,6 @@ func (s *watches) leave(v *viewer) {
 	}
 }
 
-// forget drops the last look after a change. The next page waits for the next look.
-func (s *watches) forget(hash string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.by[hash]; w != nil {
-		w.last = nil
-		w.changes++
-	}
-}
-
 // ids returns the clients that have viewers.
 func (w *watch) ids() map[string]bool {
 	ids := map[string]bool{}
@@ -137,9 +126,6 @@ func (s *watches) look(
 			clients = append(clients, id)
 		}
 	}
-	s.mu.Lock()
-	changes := w.changes
-	s.mu.Unlock()
 	l, err := s.h.read(ctx, w.hash, clients)
 	views := make(map[string]*view, len(ids))
 	for id := range ids {
@@ -151,9 +137,6 @@ func (s *watches) look(
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.changes != changes {
-		return before
-	}
 	w.last = views
 	for v := range w.viewers {
 		if view := views[v.id]; view != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // Config says what a Handler shows, and to whom. The zero value shows all limiters to all who reach the
-// Handler, and changes none.
+// Handler.
 type Config struct {
 	// Prefix is the path under which the Handler is mounted. It begins and ends with a slash. The
 	// default is "/".
@@ -42,15 +42,9 @@ type Config struct {
 	// Handler. Names never leave the server then, and there is no search for them.
 	Mask bool
 
-	// Token is the secret that changes need, and with Private also reading. It has at least 16 bytes. The
-	// default is none.
+	// Token is the secret that readers must give: as the password of HTTP Basic authentication, with any user
+	// name. It has at least 16 bytes. The default is none, which lets all read.
 	Token string
-
-	// Private asks readers for the Token: as the password of HTTP Basic authentication, with any user name.
-	Private bool
-
-	// AllowChanges adds forms that set a rate, repair and delete. They ask for the Token each time.
-	AllowChanges bool
 
 	// Hosts are the names and addresses by which the Handler is reached, without ports and brackets; a
 	// request for any other is refused. This keeps other web sites from reading a Handler on localhost by a
@@ -85,14 +79,9 @@ func (c *Config) complete() error {
 		return refuse("Viewers", c.Viewers, fmt.Sprintf("be between 1 and %d", mostViewers))
 	case c.Every < time.Second:
 		return refuse("Every", c.Every, "be at least 1s")
-	case c.Token == "" && (c.Private || c.AllowChanges):
-		return refuse("Token", "empty", "be set with Private or AllowChanges")
 	case c.Token != "" && len(c.Token) < leastToken: // its value stays secret
 		had := fmt.Sprintf("of %d bytes", len(c.Token))
 		return refuse("Token", had, fmt.Sprintf("have at least %d", leastToken))
-	case c.Mask && c.AllowChanges:
-		return refuse("AllowChanges", true,
-			"be false with Mask, because a viewer types the name of a limiter to delete it")
 	}
 	return nil
 }
@@ -174,14 +163,9 @@ func (h *Handler) routes() http.Handler {
 	read("limiter", h.limiterPage)
 	read("live", h.live)
 	read("static/{file}", static)
-	read("change", h.changing(h.changePage))
-	for name, change := range changes() {
-		pages.Handle("POST "+h.config.Prefix+"change/"+name, h.private(h.changing(h.post(name, change))))
-	}
 	all := http.NewServeMux()
 	all.HandleFunc("GET "+h.config.Prefix+"healthz", h.healthz) // under any host name
-	// A change is guarded twice: by the token, and against forms of other sites.
-	all.Handle("/", h.hosts(http.NewCrossOriginProtection().Handler(pages)))
+	all.Handle("/", h.hosts(pages))
 	return headers(all)
 }
 

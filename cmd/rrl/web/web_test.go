@@ -35,10 +35,6 @@ func TestBadConfig(t *testing.T) {
 		{`Viewers is 10001, must be between 1 and 10000`, web.Config{Viewers: 10001}},
 		{`Every is 999ms, must be at least 1s`, web.Config{Every: 999 * time.Millisecond}},
 		{`Token is of 6 bytes, must have at least 16`, web.Config{Token: "secret"}},
-		{`Token is empty, must be set with Private or AllowChanges`, web.Config{Private: true}},
-		{`Token is empty, must be set with Private or AllowChanges`, web.Config{AllowChanges: true}},
-		{`AllowChanges is true, must be false with Mask, because a viewer types`,
-			web.Config{AllowChanges: true, Mask: true, Token: token}},
 	} {
 		_, err := web.New(rdb, c.config)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
@@ -52,11 +48,9 @@ func TestBadConfig(t *testing.T) {
 
 // Every response forbids other scripts, caching and framing, and no other site may read it.
 func TestHeaders(t *testing.T) {
-	h, _ := orders(t, web.Config{AllowChanges: true, Token: token})
+	h, _ := orders(t, web.Config{})
 	for _, target := range []string{
-		"/", "/?match=*", page("/limiter", "orders"), page("/change", "orders"), "/static/page.css",
-		"/static/page.js",
-		"/static/none", "/none", "/healthz", page("/limiter", "none"), "/limiter",
+		"/", "/?match=*", page("/limiter", "orders"), "/static/page.css", "/static/page.js", "/static/none", "/none", "/healthz", page("/limiter", "none"), "/limiter",
 	} {
 		w := get(h, target, header("Origin", "https://other.example"))
 		for name, want := range map[string]string{
@@ -101,11 +95,10 @@ func TestStatic(t *testing.T) {
 
 // All links stay under the prefix, and other paths are not served.
 func TestPrefix(t *testing.T) {
-	h, _ := orders(t, web.Config{Prefix: "/ops/limits/", AllowChanges: true, Token: token})
+	h, _ := orders(t, web.Config{Prefix: "/ops/limits/"})
 	mux := http.NewServeMux()
 	mux.Handle("/ops/limits/", h)
-	for _, target := range []string{"/ops/limits/", page("/ops/limits/limiter", "orders"),
-		page("/ops/limits/change", "orders")} {
+	for _, target := range []string{"/ops/limits/", page("/ops/limits/limiter", "orders")} {
 		body := get(mux, target).is(t, http.StatusOK)
 		for _, attribute := range []string{`href="`, `src="`, `action="`, `data-live="`} {
 			for part := range strings.SplitSeq(body, attribute) {
