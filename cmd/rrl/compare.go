@@ -22,7 +22,7 @@ func (a *app) compareCommand() *cobra.Command {
 		Use:   "compare",
 		Short: "Show what limiters of each algorithm do with the same requests",
 		Long: `Send the same requests through a limiter of each algorithm, and show what each of them
-admits: as bars, as a table, and with --svg as a picture. It needs no Redis and no time: the
+admits: as bars and as a table. It needs no Redis and no time: the
 limiters of the library run with a clock that is set by hand, RRateLimiter on a Redis
 embedded in rrl.
 
@@ -64,20 +64,17 @@ of concurrency, a request is at work for --hold; at most as many are at work as 
 	flags.Int64Var(&c.plan.Capacity, "capacity", 0, "of the buckets and of the queue; 0: the rate")
 	flags.DurationVar(&c.plan.Hold, "hold", 0,
 		"how long a request is at work, up to the interval; 0: a quarter of that")
-	flags.StringVar(&c.svg, "svg", "", "write a picture to this file")
-	for flag, values := range map[string][]string{"traffic": traffic.Kinds(), "svg": nil} {
-		files := cobra.FixedCompletions(values, cobra.ShellCompDirectiveDefault)
-		_ = cmd.RegisterFlagCompletionFunc(flag, files) // the flag exists
-	}
+	files := cobra.FixedCompletions(traffic.Kinds(), cobra.ShellCompDirectiveDefault)
+	_ = cmd.RegisterFlagCompletionFunc("traffic", files) // the flag exists
 	return cmd
 }
 
 // comparing is one run of compare.
 type comparing struct {
 	*app
-	plan      traffic.Plan
-	kind, svg string
-	seed      uint64
+	plan traffic.Plan
+	kind string
+	seed uint64
 }
 
 func (c *comparing) run(ctx context.Context) error {
@@ -91,11 +88,6 @@ func (c *comparing) run(ctx context.Context) error {
 	comparison, err := c.plan.Run(ctx, requests)
 	if err != nil {
 		return err
-	}
-	if c.svg != "" {
-		if err := os.WriteFile(c.svg, []byte(comparison.SVG()), 0o644); err != nil {
-			return fmt.Errorf("--svg: %w", err)
-		}
 	}
 	return c.print(comparison.Report(), func(w io.Writer) {
 		columns, colours := c.screen()

@@ -1,5 +1,5 @@
 // Package traffic sends the same requests through limiters of all algorithms, in fake time, and shows their
-// results: as figures, as a picture, on a terminal.
+// results: as figures, and as bars on a terminal.
 //
 // A [Traffic] is the requests: made by [Make], or read by [Parse]. A [Plan] is the limit, and [Plan.Run]
 // returns a [Comparison] with a [Strip] for each algorithm. The limiters are those of the library, in memory

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
 // The colours of a terminal.
@@ -18,6 +20,14 @@ var (
 	red  = ansi.NewStyle().ForegroundColor(ansi.Red)
 	dark = ansi.NewStyle().ForegroundColor(ansi.Yellow)
 )
+
+// title describes the traffic.
+func (c *Comparison) title() string {
+	return fmt.Sprintf("%s: %s, %d permits per %s", words.Name(c.Traffic.Name),
+		words.Count(int64(len(c.Traffic.Requests)), "request"), c.Plan.Rate, span(c.Plan.Per))
+}
+
+func span(d time.Duration) string { return words.Span(d.Milliseconds()) }
 
 // Table prints a line of figures for each algorithm.
 func (c *Comparison) Table(w io.Writer) error {

@@ -19,7 +19,7 @@ const (
 // colors are those of the picture, by number of the terminal.
 var colors = map[vt10x.Color]string{
 	vt10x.DefaultFG: "#d4d8dd", vt10x.Red: "#f47067", vt10x.Green: "#57ab5a", vt10x.Yellow: "#daaa3f",
-	vt10x.Cyan: "#39c5cf", vt10x.DarkGrey: "#8b949e",
+	vt10x.Blue: "#539bf5", vt10x.Cyan: "#39c5cf", vt10x.DarkGrey: "#8b949e",
 }
 
 // SVG returns the screen of a terminal of the given size as SVG. The label is for screen readers.
