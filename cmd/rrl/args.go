@@ -75,8 +75,7 @@ func rateArgs(args []string) (rate int64, interval time.Duration, err error) {
 
 // forms are the values that flags take, by the type of the flag.
 var forms = map[string]string{
-	"int": "an integer", "int64": "an integer", "uint64": "an integer of at least 0", "float64": "a number",
-	"bool":     "true or false",
+	"int": "an integer", "int64": "an integer", "bool": "true or false",
 	"duration": "a duration with a unit, such as 500ms, 1s, 1m30s or 24h; there is no unit for days",
 }
 

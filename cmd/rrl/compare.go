@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +29,7 @@ Traffic, for a limit of 20 permits per second:
   burst   40 requests within 200ms, every two seconds
   steady  30 requests per second, evenly
   edge    19 requests at the end of a fixed window, 20 at the beginning of the next one
-  random  20 requests per second on average, by chance; --seed makes others
+  random  20 requests per second on average, by chance
   FILE    a line for each request: seconds since the start, as 1.25, or 1250ms, and then the
           permits, if they are not 1
 
@@ -38,32 +37,21 @@ The table: admitted and refused are requests; worst is the most permits in any i
 it begins; peak is the most permits in any tenth of an interval, 1 being a tenth of the rate and 10
 the whole rate.
 
-Buckets have room for --capacity permits, and the queue for as many waiting requests. For the limit
-of concurrency, a request is at work for --hold; at most as many are at work as the rate allows.`,
+Buckets have room for the rate, and the queue for as many waiting requests. For the limit of
+concurrency, a request is at work for a quarter of the interval; at most as many are at work as
+the rate allows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if _, _, cut := strings.Cut(rate, "/"); !cut {
-				c.plan.Rate, err = integer("--rate", rate)
-			} else if cmd.Flags().Changed("per") {
-				err = errors.New("--rate has an interval, so --per must be absent")
-			} else if c.plan.Rate, c.plan.Per, err = rateArgs([]string{rate}); err != nil {
-				err = fmt.Errorf("--rate is %q: %w", rate, err)
-			}
-			if err != nil {
-				return err
+			if c.plan.Rate, c.plan.Per, err = rateArgs([]string{rate}); err != nil {
+				return fmt.Errorf("--rate is %q: %w", rate, err)
 			}
 			return c.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&rate, "rate", "20", "permits in an interval, 1 to 1000000, or a rate such as 20/1s")
-	flags.DurationVar(&c.plan.Per, "per", time.Second, "the interval, 10ms to 24h")
+	flags.StringVar(&rate, "rate", "20/1s", "permits in an interval of 10ms to 24h")
 	flags.StringVar(&c.kind, "traffic", "edge",
 		strings.Join(traffic.Kinds(), ", ")+", or a file with 4000 requests at most")
-	flags.Uint64Var(&c.seed, "seed", 1, "chooses the requests of random")
-	flags.Int64Var(&c.plan.Capacity, "capacity", 0, "of the buckets and of the queue; 0: the rate")
-	flags.DurationVar(&c.plan.Hold, "hold", 0,
-		"how long a request is at work, up to the interval; 0: a quarter of that")
 	files := cobra.FixedCompletions(traffic.Kinds(), cobra.ShellCompDirectiveDefault)
 	_ = cmd.RegisterFlagCompletionFunc("traffic", files) // the flag exists
 	return cmd
@@ -74,7 +62,6 @@ type comparing struct {
 	*app
 	plan traffic.Plan
 	kind string
-	seed uint64
 }
 
 func (c *comparing) run(ctx context.Context) error {
@@ -100,7 +87,7 @@ func (c *comparing) run(ctx context.Context) error {
 // traffic returns the traffic that --traffic names.
 func (c *comparing) traffic() (traffic.Traffic, error) {
 	if slices.Contains(traffic.Kinds(), c.kind) {
-		return traffic.Make(c.kind, c.plan.Rate, c.plan.Per, c.seed)
+		return traffic.Make(c.kind, c.plan.Rate, c.plan.Per)
 	}
 	file, err := os.Open(c.kind)
 	if errors.Is(err, os.ErrNotExist) {

@@ -23,22 +23,22 @@ func (p *Plan) lanes() []lane {
 	window := fixedwindow.Window{Rate: p.Rate, Interval: p.Per}
 	counter := slidingwindow.Counter{Rate: p.Rate, Interval: p.Per}
 	log := slidingwindow.Log{Rate: p.Rate, Interval: p.Per}
-	bucket := tokenbucket.Bucket{Capacity: p.Capacity, Rate: float64(p.Rate), Interval: p.Per}
-	meter := leakybucket.Meter{Capacity: p.Capacity, Rate: p.Rate, Interval: p.Per}
-	queue := leakybucket.Queue{Rate: p.Rate, Interval: p.Per, Capacity: p.Capacity}
+	bucket := tokenbucket.Bucket{Capacity: p.Rate, Rate: float64(p.Rate), Interval: p.Per}
+	meter := leakybucket.Meter{Capacity: p.Rate, Rate: p.Rate, Interval: p.Per}
+	queue := leakybucket.Queue{Rate: p.Rate, Interval: p.Per, Capacity: p.Rate}
 	smooth := tokenbucket.Smooth{Rate: float64(p.Rate), Interval: p.Per}
 	warm := tokenbucket.Smooth{Rate: float64(p.Rate), Interval: p.Per, WarmUp: p.Per}
-	atOnce := concurrency.Limit{Most: p.AtOnce(), Lease: 2 * p.Per}
+	atOnce := concurrency.Limit{Most: p.atOnce(), Lease: 2 * p.Per}
 	return []lane{
 		made(p, lane{name: "fixed window"}, p.Rate, window.InMemory),
 		made(p, lane{name: "sliding counter"}, p.Rate, counter.InMemory),
 		made(p, lane{name: "sliding log"}, p.Rate, log.InMemory),
-		made(p, lane{name: "token bucket"}, p.Capacity, bucket.InMemory),
-		made(p, lane{name: "leaky meter"}, p.Capacity, meter.InMemory),
-		made(p, lane{name: "leaky queue", waits: p.Capacity}, 0, queue.InMemory),
+		made(p, lane{name: "token bucket"}, p.Rate, bucket.InMemory),
+		made(p, lane{name: "leaky meter"}, p.Rate, meter.InMemory),
+		made(p, lane{name: "leaky queue", waits: p.Rate}, 0, queue.InMemory),
 		made(p, lane{name: "smooth"}, 0, smooth.InMemory),
 		made(p, lane{name: "warm-up"}, 0, warm.InMemory),
-		made(p, lane{name: "concurrency", hold: p.Hold}, p.AtOnce(), atOnce.InMemory),
+		made(p, lane{name: "concurrency", hold: p.hold()}, p.atOnce(), atOnce.InMemory),
 	}
 }
 

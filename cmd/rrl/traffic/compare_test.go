@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ var comparisons = func() map[string]func() (*traffic.Comparison, error) {
 	made := map[string]func() (*traffic.Comparison, error){}
 	for _, kind := range traffic.Kinds() {
 		made[kind] = sync.OnceValues(func() (*traffic.Comparison, error) {
-			requests, err := traffic.Make(kind, twenty.Rate, twenty.Per, 1)
+			requests, err := traffic.Make(kind, twenty.Rate, twenty.Per)
 			if err != nil {
 				return nil, err
 			}
@@ -81,7 +80,6 @@ func TestLines(t *testing.T) {
 func chance(random *rand.Rand) (traffic.Plan, traffic.Traffic) {
 	p := traffic.Plan{
 		Rate: 1 + random.Int64N(30), Per: time.Duration(10+random.IntN(2000)) * time.Millisecond,
-		Capacity: random.Int64N(40),
 	}
 	largest := 1 + random.Int64N(4)
 	made := traffic.Traffic{Name: "chance"}
@@ -162,7 +160,7 @@ func TestSamplesChangeNothing(t *testing.T) {
 func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	made, _ := traffic.Make("edge", 20, time.Second, 1)
+	made, _ := traffic.Make("edge", 20, time.Second)
 	if c, err := twenty.Run(ctx, made); c != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", c, err)
 	}
@@ -173,7 +171,7 @@ func TestMake(t *testing.T) {
 	for _, kind := range traffic.Kinds() {
 		for _, rate := range []int64{1, 2, 7, 20, 400} {
 			for _, per := range []time.Duration{10 * time.Millisecond, time.Second, 24 * time.Hour} {
-				made, err := traffic.Make(kind, rate, per, 1)
+				made, err := traffic.Make(kind, rate, per)
 				if err != nil || made.Name != kind || made.Length != 6*per {
 					t.Fatalf("%s, %d in %v: %q of %v, %v", kind, rate, per, made.Name, made.Length, err)
 				}
@@ -186,26 +184,6 @@ func TestMake(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// Random traffic depends on its seed, and has as many requests as the rate on average.
-func TestRandom(t *testing.T) {
-	const rate, seeds = 50, 200
-	total := 0
-	var last []traffic.Request
-	for seed := range uint64(seeds) {
-		made := redistest.Must(traffic.Make("random", rate, time.Second, seed))(t)
-		if slices.Equal(made.Requests, last) {
-			t.Fatalf("seed %d makes what the seed before makes", seed)
-		}
-		last = made.Requests
-		total += len(last)
-	}
-	// Of a Poisson distribution, the variance is the mean.
-	mean := 6.0 * rate * seeds
-	if d := math.Abs(float64(total) - mean); d > 5*math.Sqrt(mean) {
-		t.Errorf("%d requests, want about %g", total, mean)
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 )
 
 // kinds makes each kind of traffic.
-var kinds = map[string]func(rate int64, per time.Duration, random *rand.Rand) Traffic{
+var kinds = map[string]func(rate int64, per time.Duration) Traffic{
 	"burst": burst, "steady": steady, "edge": edge, "random": poisson,
 }
 
@@ -49,22 +49,15 @@ func Kinds() []string { return []string{"burst", "steady", "edge", "random"} }
 //   - steady: 150 % of the rate, evenly
 //   - edge: a request, which begins a window; the rest of the rate at the end of that window; the rate at the
 //     beginning of the next window; all of it twice
-//   - random: the rate on average, by chance. The same seed makes the same traffic
-func Make(kind string, rate int64, per time.Duration, seed uint64) (Traffic, error) {
-	if rate > MostRequests {
-		return Traffic{}, tooMany(rate)
-	}
-	t := kinds[kind](rate, per, rand.New(rand.NewPCG(seed, 0)))
-	if n := int64(len(t.Requests)); n > MostRequests {
-		return Traffic{}, tooMany(n)
+//   - random: the rate on average, by chance, but the same each time
+func Make(kind string, rate int64, per time.Duration) (Traffic, error) {
+	t := kinds[kind](rate, per)
+	if n := len(t.Requests); n > MostRequests {
+		return t, fmt.Errorf("the traffic has %d requests, must have at most %d: take a smaller rate",
+			n, MostRequests)
 	}
 	t.Name = kind
 	return t, nil
-}
-
-func tooMany(n int64) error {
-	return fmt.Errorf("the traffic has %d requests, must have at most %d: take a smaller rate",
-		n, MostRequests)
 }
 
 // even adds n requests, evenly from one time to another.
@@ -75,7 +68,7 @@ func (t *Traffic) even(n int64, from, to time.Duration) {
 	}
 }
 
-func burst(rate int64, per time.Duration, _ *rand.Rand) Traffic {
+func burst(rate int64, per time.Duration) Traffic {
 	t := Traffic{Length: 6 * per}
 	for at := per / 2; at < t.Length; at += 2 * per {
 		t.even(2*rate, at, at+per/5)
@@ -83,13 +76,13 @@ func burst(rate int64, per time.Duration, _ *rand.Rand) Traffic {
 	return t
 }
 
-func steady(rate int64, per time.Duration, _ *rand.Rand) Traffic {
+func steady(rate int64, per time.Duration) Traffic {
 	t := Traffic{Length: 6 * per}
 	t.even(9*rate, 0, t.Length)
 	return t
 }
 
-func edge(rate int64, per time.Duration, _ *rand.Rand) Traffic {
+func edge(rate int64, per time.Duration) Traffic {
 	t := Traffic{Length: 6 * per}
 	for start := time.Duration(0); start < t.Length; start += 3 * per {
 		t.even(1, start, start)
@@ -99,8 +92,8 @@ func edge(rate int64, per time.Duration, _ *rand.Rand) Traffic {
 	return t
 }
 
-func poisson(rate int64, per time.Duration, random *rand.Rand) Traffic {
-	t := Traffic{Length: 6 * per}
+func poisson(rate int64, per time.Duration) Traffic {
+	t, random := Traffic{Length: 6 * per}, rand.New(rand.NewPCG(1, 0))
 	gap := float64(per) / float64(rate)
 	for at := random.ExpFloat64() * gap; at < float64(t.Length); at += random.ExpFloat64() * gap {
 		t.Requests = append(t.Requests, Request{time.Duration(at).Truncate(time.Millisecond), 1})
