@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -30,8 +28,6 @@ Traffic, for a limit of 20 permits per second:
   steady  30 requests per second, evenly
   edge    19 requests at the end of a fixed window, 20 at the beginning of the next one
   random  20 requests per second on average, by chance
-  FILE    a line for each request: seconds since the start, as 1.25, or 1250ms, and then the
-          permits, if they are not 1
 
 The table: admitted and refused are requests; worst is the most permits in any interval, wherever
 it begins; peak is the most permits in any tenth of an interval, 1 being a tenth of the rate and 10
@@ -50,10 +46,9 @@ the rate allows.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&rate, "rate", "20/1s", "permits in an interval of 10ms to 24h")
-	flags.StringVar(&c.kind, "traffic", "edge",
-		strings.Join(traffic.Kinds(), ", ")+", or a file with 4000 requests at most")
-	files := cobra.FixedCompletions(traffic.Kinds(), cobra.ShellCompDirectiveDefault)
-	_ = cmd.RegisterFlagCompletionFunc("traffic", files) // the flag exists
+	flags.StringVar(&c.kind, "traffic", "edge", strings.Join(traffic.Kinds(), ", "))
+	kinds := cobra.FixedCompletions(traffic.Kinds(), cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("traffic", kinds) // the flag exists
 	return cmd
 }
 
@@ -68,7 +63,10 @@ func (c *comparing) run(ctx context.Context) error {
 	if err := c.plan.Validate(); err != nil {
 		return err
 	}
-	requests, err := c.traffic()
+	if !slices.Contains(traffic.Kinds(), c.kind) {
+		return fmt.Errorf("--traffic is %q, must be %s", c.kind, strings.Join(traffic.Kinds(), ", "))
+	}
+	requests, err := traffic.Make(c.kind, c.plan.Rate, c.plan.Per)
 	if err != nil {
 		return err
 	}
@@ -82,21 +80,4 @@ func (c *comparing) run(ctx context.Context) error {
 		fmt.Fprintln(w)
 		_ = comparison.Table(w)
 	})
-}
-
-// traffic returns the traffic that --traffic names.
-func (c *comparing) traffic() (traffic.Traffic, error) {
-	if slices.Contains(traffic.Kinds(), c.kind) {
-		return traffic.Make(c.kind, c.plan.Rate, c.plan.Per)
-	}
-	file, err := os.Open(c.kind)
-	if errors.Is(err, os.ErrNotExist) {
-		return traffic.Traffic{}, fmt.Errorf("--traffic is %q, must be %s or a file",
-			c.kind, strings.Join(traffic.Kinds(), ", "))
-	}
-	if err != nil {
-		return traffic.Traffic{}, fmt.Errorf("--traffic: %w", err)
-	}
-	defer file.Close()
-	return traffic.Parse(c.kind, file, c.plan.Per)
 }

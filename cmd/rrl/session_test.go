@@ -75,12 +75,10 @@ type session struct {
 // play carries out the commands of a session, with pauses, and returns the session as it is now.
 func (s *session) play(file string) string {
 	s.dir = s.TempDir()
-	for name, text := range map[string]string{
-		"bad.txt": "0\n\nsoon\n", "requests.txt": "0 2\n0.1\n150ms 2\n", "broken": "\x7fELF: not really\n",
-	} {
-		redistest.NoError(s, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600))
+	for name, mode := range map[string]os.FileMode{"bad.txt": 0o600, "broken": 0o700} {
+		text := []byte("\x7fELF: not really\n")
+		redistest.NoError(s, os.WriteFile(filepath.Join(s.dir, name), text, mode))
 	}
-	redistest.NoError(s, os.Chmod(filepath.Join(s.dir, "broken"), 0o700))
 	for line := range strings.Lines(contents(s.T, file)) {
 		s.line(line)
 		if line[0] == '$' {

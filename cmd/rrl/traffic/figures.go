@@ -24,7 +24,6 @@ func (c *Comparison) Report() Report {
 type Figures struct {
 	Admitted int     `json:"admitted"`        // requests, including those that waited
 	Refused  int     `json:"refused"`         // requests
-	Permits  int64   `json:"permits"`         // granted
 	Worst    int64   `json:"worst"`           // the most permits in any interval, wherever it begins
 	WorstAt  Millis  `json:"worst_at_ms"`     // when the first of these intervals begins
 	OfRate   float64 `json:"of_rate"`         // the worst interval in parts of the rate: 2 is twice the rate
@@ -42,12 +41,9 @@ func (d Millis) MarshalJSON() ([]byte, error) {
 }
 
 // of sets the figures of the grants, except for Wait.
-func (f *Figures) of(p *Plan, t Traffic, grants []Grant) {
+func (f *Figures) of(p *Plan, t Traffic, grants []time.Duration) {
 	f.Admitted = len(grants)
 	f.Refused = len(t.Requests) - len(grants)
-	for _, g := range grants {
-		f.Permits += g.Permits
-	}
 	var at time.Duration
 	f.Worst, at = worst(grants, p.Per)
 	f.WorstAt, f.OfRate = Millis(at), float64(f.Worst)/float64(p.Rate)
@@ -59,46 +55,33 @@ const tenth = 10
 
 // worst returns the most permits in any time of a length, and the beginning of the first such time. A grant
 // exactly length after the beginning is outside.
-func worst(grants []Grant, length time.Duration) (most int64, at time.Duration) {
-	var sum int64
+func worst(grants []time.Duration, length time.Duration) (most int64, at time.Duration) {
 	first := 0
-	for _, g := range grants {
-		sum += g.Permits
-		for ; g.At-grants[first].At >= length; first++ {
-			sum -= grants[first].Permits
+	for i, g := range grants {
+		for ; g-grants[first] >= length; first++ {
 		}
-		if sum > most {
-			most, at = sum, grants[first].At
+		if sum := int64(i + 1 - first); sum > most {
+			most, at = sum, grants[first]
 		}
 	}
 	return most, at
 }
 
-// bars returns the permits of each bin: of requests at their arrival, of grants at their time. Events after
-// the end are left out.
-func (c *Comparison) bars(events []Grant) []int64 {
+// bars returns the number of events in each bin. Events after the end are left out.
+func (c *Comparison) bars(events []time.Duration) []int64 {
 	bin := c.Plan.bin(c.Traffic)
 	bars := make([]int64, (c.Traffic.Length+bin-1)/bin)
-	for _, e := range events {
-		if i := int(e.At / bin); i < len(bars) {
-			bars[i] += e.Permits
+	for _, at := range events {
+		if i := int(at / bin); i < len(bars) {
+			bars[i]++
 		}
 	}
 	return bars
 }
 
-// arrivals returns the requests as if all of them were granted.
-func (c *Comparison) arrivals() []Grant {
-	arrivals := make([]Grant, len(c.Traffic.Requests))
-	for i, r := range c.Traffic.Requests {
-		arrivals[i] = Grant(r)
-	}
-	return arrivals
-}
-
 // highest returns the highest of all bars, joined per to one, and at least 1.
 func (c *Comparison) highest(per int) int64 {
-	highest := max(1, slices.Max(joined(c.bars(c.arrivals()), per)))
+	highest := max(1, slices.Max(joined(c.bars(c.Traffic.Requests), per)))
 	for _, s := range c.Strips {
 		highest = max(highest, slices.Max(joined(c.bars(s.Grants), per)))
 	}
@@ -106,16 +89,12 @@ func (c *Comparison) highest(per int) int64 {
 }
 
 // over returns the grants in intervals with more than the rate.
-func (c *Comparison) over(s *Strip) []Grant {
-	var sum int64
-	var over []Grant
+func (c *Comparison) over(s *Strip) (over []time.Duration) {
 	first, next := 0, 0 // of the interval; the grant after the last one in over
 	for i, g := range s.Grants {
-		sum += g.Permits
-		for ; g.At-s.Grants[first].At >= c.Plan.Per; first++ {
-			sum -= s.Grants[first].Permits
+		for ; g-s.Grants[first] >= c.Plan.Per; first++ {
 		}
-		if sum > c.Plan.Rate {
+		if int64(i+1-first) > c.Plan.Rate {
 			over = append(over, s.Grants[max(first, next):i+1]...)
 			next = i + 1
 		}

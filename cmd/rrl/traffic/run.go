@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -34,21 +33,15 @@ type lane struct {
 	set     func(at time.Duration) // the clock of the limiter
 	left    func(ctx context.Context) (float64, error)
 	waits   int64         // how many requests may wait; 0: a refused request has failed
-	hold    time.Duration // after this time permits are given back; 0: never
+	hold    time.Duration // after this time a permit is given back; 0: never
 	err     error         // of making the limiter
-}
-
-// A Grant is granted permits.
-type Grant struct {
-	At      time.Duration
-	Permits int64
 }
 
 // A Strip is the results of one limiter.
 type Strip struct {
-	Name   string    `json:"name"`
-	Grants []Grant   `json:"-"` // in the order of their times
-	Left   []float64 `json:"-"` // samples of the remaining part of the limit, 0 to 1; nil if unknown
+	Name   string          `json:"name"`
+	Grants []time.Duration `json:"-"` // in the order of their times
+	Left   []float64       `json:"-"` // samples of the remaining part of the limit, 0 to 1; nil if unknown
 	Figures
 }
 
@@ -75,10 +68,10 @@ const never = time.Duration(math.MaxInt64)
 // a waiting request comes before a new one.
 type run struct {
 	lane
-	requests []Request // in the future
-	line     []Request // waiting
+	requests []time.Duration // in the future
+	line     []time.Duration // waiting
 	turn     time.Duration
-	work     []Grant // permits to be given back
+	work     []time.Duration // when to give back a permit
 	step     time.Duration
 	sample   time.Duration
 	end      time.Duration // after the last sample
@@ -117,14 +110,14 @@ func (p *Plan) through(ctx context.Context, l lane, t Traffic) (*Strip, error) {
 // next returns the next event.
 func (r *run) next() (at time.Duration, do func(ctx context.Context, at time.Duration) error) {
 	at, do = r.sample, r.look
-	if len(r.requests) > 0 && r.requests[0].At <= at {
-		at, do = r.requests[0].At, r.arrive
+	if len(r.requests) > 0 && r.requests[0] <= at {
+		at, do = r.requests[0], r.arrive
 	}
 	if len(r.line) > 0 && r.turn <= at {
 		at, do = r.turn, r.head
 	}
-	if len(r.work) > 0 && r.work[0].At <= at {
-		at, do = r.work[0].At, r.giveBack
+	if len(r.work) > 0 && r.work[0] <= at {
+		at, do = r.work[0], r.giveBack
 	}
 	return at, do
 }
@@ -147,67 +140,58 @@ func (r *run) look(ctx context.Context, _ time.Duration) error {
 
 // arrive asks for a new request.
 func (r *run) arrive(ctx context.Context, at time.Duration) error {
-	request := r.requests[0]
 	r.requests = r.requests[1:]
 	if len(r.line) > 0 {
-		r.wait(request)
+		r.wait(at)
 		return nil
 	}
-	result, err := r.ask(ctx, at, request)
+	result, err := r.ask(ctx, at)
 	if err == nil && !result.Allowed && r.waits > 0 {
-		r.wait(request)
+		r.wait(at)
 		r.turn = at + result.RetryAfter
-	}
-	if errors.Is(err, limit.ErrPermitsExceedRate) {
-		return nil // refused
 	}
 	return err
 }
 
 // wait adds a request to the line, if there is room.
-func (r *run) wait(request Request) {
+func (r *run) wait(since time.Duration) {
 	if int64(len(r.line)) < r.waits {
-		r.line = append(r.line, request)
+		r.line = append(r.line, since)
 	}
 }
 
 // head asks again for the head of the line.
 func (r *run) head(ctx context.Context, at time.Duration) error {
-	first := r.line[0]
-	result, err := r.ask(ctx, at, first)
-	switch {
-	case errors.Is(err, limit.ErrPermitsExceedRate):
-		r.line = r.line[1:] // refused; the next one asks at once
-		return nil
-	case err != nil:
+	result, err := r.ask(ctx, at)
+	if err != nil {
 		return err
-	case result.Allowed:
-		r.strip.Wait = max(r.strip.Wait, Millis(at-first.At))
-		r.line = r.line[1:]
+	}
+	if !result.Allowed {
+		r.turn = at + max(result.RetryAfter, time.Microsecond)
 		return nil
 	}
-	r.turn = at + max(result.RetryAfter, time.Microsecond)
+	r.strip.Wait = max(r.strip.Wait, Millis(at-r.line[0]))
+	r.line = r.line[1:]
 	return nil
 }
 
-// ask asks the limiter, and records a grant.
-func (r *run) ask(ctx context.Context, at time.Duration, request Request) (limit.Result, error) {
-	result, err := r.limiter.Allow(ctx, request.Permits)
+// ask asks the limiter for a permit, and records a grant.
+func (r *run) ask(ctx context.Context, at time.Duration) (limit.Result, error) {
+	result, err := r.limiter.Allow(ctx, 1)
 	if err != nil || !result.Allowed {
 		return result, err
 	}
-	r.strip.Grants = append(r.strip.Grants, Grant{at, request.Permits})
+	r.strip.Grants = append(r.strip.Grants, at)
 	if r.hold > 0 {
-		r.work = append(r.work, Grant{at + r.hold, request.Permits})
+		r.work = append(r.work, at+r.hold)
 	}
 	return result, nil
 }
 
 // giveBack ends the oldest request at work.
 func (r *run) giveBack(ctx context.Context, _ time.Duration) error {
-	permits := r.work[0].Permits
 	r.work = r.work[1:]
-	return r.limiter.(limit.Releaser).Release(ctx, permits)
+	return r.limiter.(limit.Releaser).Release(ctx, 1)
 }
 
 // A Plan is a limit.

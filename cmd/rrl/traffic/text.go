@@ -23,7 +23,7 @@ var (
 
 // title describes the traffic.
 func (c *Comparison) title() string {
-	return fmt.Sprintf("%s: %s, %d permits per %s", words.Name(c.Traffic.Name),
+	return fmt.Sprintf("%s: %s, %d permits per %s", c.Traffic.Name,
 		words.Count(int64(len(c.Traffic.Requests)), "request"), c.Plan.Rate, span(c.Plan.Per))
 }
 
@@ -55,7 +55,7 @@ func (c *Comparison) Lines(w io.Writer, columns int, colours bool) error {
 		}
 		return style.Styled(text)
 	}
-	bars := c.bars(c.arrivals())
+	bars := c.bars(c.Traffic.Requests)
 	per := max(1, (len(bars)+columns-nameColumn-1)/max(1, columns-nameColumn)) // bins to a column
 	var b strings.Builder
 	line := func(name, text string) {

@@ -1,39 +1,21 @@
 package traffic
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redisson-go/rratelimiter/internal/words"
 )
 
-// A Request asks for permits at a time since the start.
-type Request struct {
-	At      time.Duration // a whole number of ms, as Redisson has no finer time
-	Permits int64
-}
-
-// A Traffic is requests in the order of their times.
+// A Traffic is requests for a permit each, in the order of their times.
 type Traffic struct {
 	Name     string
-	Requests []Request
-	Length   time.Duration // of a picture; a queue may need longer
+	Requests []time.Duration // since the start; whole ms, as Redisson has no finer time
+	Length   time.Duration   // of a picture; a queue may need longer
 }
 
-// The bounds of a Traffic. Each request to RRateLimiter is a script on a Redis in Go, so that more requests
-// would take too long.
-const (
-	MostRequests = 4_000
-	mostPermits  = 1_000_000
-	mostLength   = 24 * time.Hour
-)
+// MostRequests bounds a Traffic. Each request to RRateLimiter is a script on a Redis in Go, so that more
+// requests would take too long.
+const MostRequests = 4_000
 
 // kinds makes each kind of traffic.
 var kinds = map[string]func(rate int64, per time.Duration) Traffic{
@@ -64,7 +46,7 @@ func Make(kind string, rate int64, per time.Duration) (Traffic, error) {
 func (t *Traffic) even(n int64, from, to time.Duration) {
 	for i := range n {
 		at := from + (to-from)*time.Duration(i)/time.Duration(n)
-		t.Requests = append(t.Requests, Request{at.Truncate(time.Millisecond), 1})
+		t.Requests = append(t.Requests, at.Truncate(time.Millisecond))
 	}
 }
 
@@ -96,79 +78,7 @@ func poisson(rate int64, per time.Duration) Traffic {
 	t, random := Traffic{Length: 6 * per}, rand.New(rand.NewPCG(1, 0))
 	gap := float64(per) / float64(rate)
 	for at := random.ExpFloat64() * gap; at < float64(t.Length); at += random.ExpFloat64() * gap {
-		t.Requests = append(t.Requests, Request{time.Duration(at).Truncate(time.Millisecond), 1})
+		t.Requests = append(t.Requests, time.Duration(at).Truncate(time.Millisecond))
 	}
 	return t
-}
-
-// Parse reads a line for each request: its time since the start, and its permits, which default to 1. A time
-// is in seconds, as 1.25, or has a unit, as 1250ms; fractions of a millisecond are dropped. Lines may be in
-// any order. Empty lines and lines that begin with # are skipped. An error names the line.
-func Parse(name string, r io.Reader, per time.Duration) (Traffic, error) {
-	t := Traffic{Name: name}
-	name = words.Name(name)
-	lines := bufio.NewScanner(r)
-	number := 1
-	for ; lines.Scan(); number++ {
-		text := lines.Text()
-		if number == 1 {
-			text = strings.TrimPrefix(text, byteOrderMark)
-		}
-		line := strings.TrimSpace(text)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		request, err := parseLine(line)
-		if err != nil {
-			return Traffic{}, fmt.Errorf("%s, line %d: %w", name, number, err)
-		}
-		if t.Requests = append(t.Requests, request); len(t.Requests) > MostRequests {
-			return Traffic{}, fmt.Errorf("%s, line %d: more than %d requests", name, number, MostRequests)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		if errors.Is(err, bufio.ErrTooLong) {
-			return Traffic{}, fmt.Errorf("%s, line %d: too long", name, number)
-		}
-		return Traffic{}, err
-	}
-	if len(t.Requests) == 0 {
-		return Traffic{}, fmt.Errorf("%s has no requests", name)
-	}
-	slices.SortStableFunc(t.Requests, func(a, b Request) int { return int(a.At - b.At) })
-	t.Length = (t.Requests[len(t.Requests)-1].At/per + 1) * per
-	return t, nil
-}
-
-// byteOrderMark is the first character of a file from some editors.
-const byteOrderMark = "\ufeff"
-
-func parseLine(line string) (Request, error) {
-	fields := strings.Fields(line)
-	if len(fields) > 2 {
-		return Request{}, fmt.Errorf("it has %d words, must have a time and the permits", len(fields))
-	}
-	at, err := parseTime(fields[0])
-	if err != nil {
-		return Request{}, err
-	}
-	r := Request{at.Truncate(time.Millisecond), 1}
-	if len(fields) == 2 {
-		r.Permits, err = strconv.ParseInt(fields[1], 10, 64)
-		if err != nil || r.Permits < 1 || r.Permits > mostPermits {
-			return Request{}, fmt.Errorf("the permits are %q, must be 1 to %d", fields[1], mostPermits)
-		}
-	}
-	return r, nil
-}
-
-func parseTime(text string) (time.Duration, error) {
-	at, err := time.ParseDuration(text)
-	if err != nil {
-		at, err = time.ParseDuration(text + "s")
-	}
-	if err != nil || at < 0 || at > mostLength {
-		return 0, fmt.Errorf("the time is %q, must be 0 to %v, as 1.25 (seconds) or 1250ms", text, mostLength)
-	}
-	return at, nil
 }
