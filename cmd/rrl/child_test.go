@@ -181,56 +181,35 @@ func TestSignalsThatEndTheWait(t *testing.T) {
 	}
 }
 
-// Of the signals that arrive with the grant, one that ends the wait keeps the command from running, and
-// permits or lock are given back. SIGUSR1 and SIGUSR2 are dropped, because they would end the command.
+// Of the signals that arrive with the grant, one that ends the wait keeps the command from running, and the
+// permits are given back. SIGUSR1 and SIGUSR2 are dropped, because they would end the command.
 func TestSignalsBeforeTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	server := fives(t)
 	for _, s := range allSignals {
-		for _, claim := range claims {
-			var stdout, stderr strings.Builder
-			a := &app{stdin: strings.NewReader(""), stdout: &output{w: &stdout}, stderr: &stderr}
-			a.place.address = server.Addr
-			c := redistest.Must(a.newChild([]string{"sh", "-c", "echo ran"}))(t)
-			q := claimOf(a, claim)
-			c.signals <- s
-			err := a.claimFor(t.Context(), q, c)
-			c.close()
-			if s == syscall.SIGUSR1 || s == syscall.SIGUSR2 {
-				if err != nil || stdout.String() != "ran\n" {
-					t.Errorf("%v, %s: %v, printed\n%s\n%s", s, claim, err, &stdout, &stderr)
-				}
-				steps(t, server.Addr, step{"set api 5 1h --yes", 0, "set", ""})
-				continue
-			}
-			if !errors.Is(err, exitCode(exitInterrupted)) || stdout.Len() > 0 || isTaken(t, server, claim) ||
-				!strings.Contains(stderr.String(), s.String()+": the command was not run") {
-				t.Errorf("%v, %s: %v, printed\n%s\n%s", s, claim, err, &stdout, &stderr)
-			}
-		}
-	}
-}
-
-// claimOf returns the claim of a command line of claims.
-func claimOf(a *app, line string) *claim {
-	common := claim{name: "x", quiet: true, grace: time.Minute}
-	if strings.HasPrefix(line, "lock") {
-		q := &locking{forever: true, claim: common}
-		q.take = q.lock(a)
-		return &q.claim
-	}
-	if strings.HasPrefix(line, "reserve") {
-		q := &reserving{permits: 2, claim: common}
+		var stdout, stderr strings.Builder
+		a := &app{stdin: strings.NewReader(""), stdout: &output{w: &stdout}, stderr: &stderr}
+		a.place.address = server.Addr
+		c := redistest.Must(a.newChild([]string{"sh", "-c", "echo ran"}))(t)
+		q := &acquisition{permits: 2, claim: claim{name: "api", quiet: true}}
 		q.take = func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
-			return a.reserve(ctx, c.RateLimiter("api"), q)
+			return a.takePermits(ctx, c.RateLimiter("api"), q)
 		}
-		return &q.claim
+		c.signals <- s
+		err := a.claimFor(t.Context(), &q.claim, c)
+		c.close()
+		if s == syscall.SIGUSR1 || s == syscall.SIGUSR2 {
+			if err != nil || stdout.String() != "ran\n" {
+				t.Errorf("%v: %v, printed\n%s\n%s", s, err, &stdout, &stderr)
+			}
+			steps(t, server.Addr, step{"set api 5 1h --yes", 0, "set", ""})
+			continue
+		}
+		if !errors.Is(err, exitCode(exitInterrupted)) || stdout.Len() > 0 || isTaken(t, server, "acquire") ||
+			!strings.Contains(stderr.String(), s.String()+": the command was not run") {
+			t.Errorf("%v: %v, printed\n%s\n%s", s, err, &stdout, &stderr)
+		}
 	}
-	q := &acquisition{permits: 2, claim: common}
-	q.take = func(ctx context.Context, c *rratelimiter.Client) (*taken, error) {
-		return a.takePermits(ctx, c.RateLimiter("api"), q)
-	}
-	return &q.claim
 }
 
 // Under nohup SIGHUP ends neither the wait nor the command.

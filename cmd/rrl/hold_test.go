@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/inspect"
@@ -121,14 +120,6 @@ func TestResultsThatCannotBePrintedAreGivenBack(t *testing.T) {
 		args := append([]string{"--redis", s.Addr}, strings.Fields(args)...)
 		if code := run(t.Context(), args, nil, out[0], out[1]); code != exitError || isTaken(t, s, args[2]) {
 			t.Errorf("%q: code %d", args, code)
-		}
-	}
-}
-
-func TestMillisAreRoundedUp(t *testing.T) {
-	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2} {
-		if got := upMillis(d); got != want {
-			t.Errorf("%v: %d", d, got)
 		}
 	}
 }

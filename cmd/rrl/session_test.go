@@ -13,10 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/cmd/rrl/internal/golden"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/rlock"
 )
 
 // Each file of testdata/sessions is a session with rrl on a Redis of its own: "$ rrl ..." is a command line,
@@ -163,33 +161,6 @@ func withoutRandom(text string) string {
 		text = name.is.ReplaceAllString(text, name.as)
 	}
 	return text
-}
-
-// Whatever is drawn, a name is replaced as a whole.
-func TestRandomNamesAreReplaced(t *testing.T) {
-	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	for range 100 {
-		c := rratelimiter.New(rdb)
-		taken, err := c.RateLimiter("api").WithRate(1000, time.Hour).Reserve(t.Context(), 1, 0)
-		redistest.NoError(t, err)
-		h := redistest.Must(rlock.New(c).Lock("x").Lock(t.Context()))(t)
-		redistest.NoError(t, h.Unlock(t.Context()))
-		redistest.NoError(t, c.Close())
-		_, number, _ := strings.Cut(h.Owner(), ":")
-		for text, want := range map[string]string{
-			taken.ID(): random[1].as, h.Owner(): random[2].as, "svc:" + number: random[3].as,
-		} {
-			if got := withoutRandom(text + "\n"); got != want+"\n" {
-				t.Errorf("%s becomes %s, want %s", text, got, want)
-			}
-		}
-	}
-	for _, field := range rdb.HKeys(t.Context(), "api").Val() {
-		session, found := strings.CutPrefix(withoutRandom(field), random[0].as)
-		if strings.HasPrefix(field, "session:") && (!found || session != "" && session[0] != '.') {
-			t.Errorf("%s becomes %s", field, withoutRandom(field))
-		}
-	}
 }
 
 // output adds what rrl printed, without random names.

@@ -64,23 +64,17 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	return s
 }
 
-// shows waits until the screen is right.
-func (s *terminal) shows(what string, right func(screen string) bool) {
+// has waits until the screen has a text.
+func (s *terminal) has(text string) {
 	s.t.Helper()
-	redistest.Until(s.t, what, func() error {
+	redistest.Until(s.t, text, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if screen := s.screen.String(); !right(screen) {
+		if screen := s.screen.String(); !strings.Contains(screen, text) {
 			return fmt.Errorf("not on the screen:\n%s", screen)
 		}
 		return nil
 	})
-}
-
-// has waits until the screen has a text.
-func (s *terminal) has(text string) {
-	s.t.Helper()
-	s.shows(text, func(screen string) bool { return strings.Contains(screen, text) })
 }
 
 func (s *terminal) presses(keys string) {
@@ -125,34 +119,23 @@ func restored(t *testing.T, all string) {
 	}
 }
 
+// Limiters are shown live on the alternate screen, which keys scroll and pause, until q restores the terminal.
 func TestWatchOnTerminal(t *testing.T) {
 	t.Parallel()
 	s := limited(t)
 	term := onTerminal(t, nil, "watch", "--redis", s.Addr, "api", "gone", "other\x1b[2J")
 	term.has("remaining 7 of 10")
-	term.has(`"gone"   does not exist`)
 	term.has(`"other\x1b[2J"`)
-	term.has("q quit")
 	term.resizes(40, 8)
-	term.shows("40 columns", func(screen string) bool {
-		lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
-		return len(lines) == 8 && strings.HasPrefix(lines[0], "rrl watch") &&
-			strings.Contains(lines[7], "lines 1-6 of ")
-	})
+	term.has("lines 1-6 of ")
 	term.presses("G")
 	term.has(`"other\x1b[2J"`)
 	term.presses("p")
 	term.has("paused")
-	term.presses(" ")
-	term.has("every 1s")
-	term.presses("\x1b[5~\x1b[A")
+	term.presses(" \x1b[5~\x1b[A")
 	term.has("remaining 7 of 10")
-	term.resizes(120, 30)
-	term.shows("120 columns", func(screen string) bool {
-		lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
-		return len(lines) == 30 && strings.HasPrefix(lines[29], "q quit") &&
-			strings.HasSuffix(strings.TrimRight(lines[0], " "), strings.Repeat(" ", 60)+"every 1s")
-	})
+	s.Stop()
+	term.has("! Redis fails since ")
 	term.presses("q")
 	code, all := term.ends()
 	if code != 0 {
@@ -194,23 +177,6 @@ func TestWatchOnDumbTerminal(t *testing.T) {
 	term := onTerminal(t, []string{"TERM=dumb"}, "watch", "--redis", s.Addr, "--count", "2", "api")
 	code, all := term.ends()
 	if code != 0 || strings.Contains(all, "\x1b") || strings.Count(all, "remaining 7 of 10") != 2 {
-		t.Errorf("exit code %d, %q", code, all)
-	}
-}
-
-// While Redis is down, watch says so, and it goes on when Redis is back.
-func TestWatchWithoutRedis(t *testing.T) {
-	t.Parallel()
-	s := limited(t)
-	term := onTerminal(t, nil, "watch", "--redis", s.Addr, "api")
-	term.has("remaining 7 of 10")
-	s.Stop()
-	term.has("! Redis fails since ")
-	term.has("remaining 7 of 10")
-	s.Restart(t)
-	term.has("does not exist")
-	term.presses("\x1b")
-	if code, all := term.ends(); code != 0 {
 		t.Errorf("exit code %d, %q", code, all)
 	}
 }

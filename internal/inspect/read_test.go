@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,29 +17,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
-
-// Sessions of the same ms are ordered by their numbers, the highest first, and by their names.
-func TestSessionsOfTheSameTime(t *testing.T) {
-	const at = " 946684800000 1 0"
-	ctx, rdb := t.Context(), redistest.MiniClient(t, redistest.Mini(t))
-	for _, fields := range [][]string{{"A", "1", "B", "2", "C", "1"}, {"C", "1", "B", "2", "A", "1"}} {
-		rdb.Del(ctx, "x")
-		rdb.HSet(ctx, "x", "rate", 5, "interval", 1000, "type", 0)
-		for f := range slices.Chunk(fields, 2) {
-			rdb.HSet(ctx, "x", sessionOf(f[0]), f[1]+at)
-		}
-		var got []string
-		for _, s := range look(t, rdb, "x").Sessions {
-			got = append(got, s.Field)
-		}
-		if want := []string{sessionOf("B"), sessionOf("A"), sessionOf("C")}; !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
-	}
-}
-
-// sessionOf returns the field of a Client whose session ends in a letter.
-func sessionOf(letter string) string { return "session:" + strings.Repeat("A", 15) + letter }
 
 const mySession = "session:QX3NDKZ7A4MHC2TB"
 

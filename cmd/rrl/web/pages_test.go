@@ -43,7 +43,7 @@ func TestInBrowser(t *testing.T) {
 		do   func(t *testing.T)
 	}{
 		{"live", v.live}, {"keyboard", v.keyboard}, {"widths", v.widths},
-		{"schemes", v.schemes}, {"motion", v.motion}, {"without scripts", v.withoutScripts},
+		{"schemes", v.schemes}, {"without scripts", v.withoutScripts},
 	} {
 		v.t = t
 		t.Run(step.name, func(t *testing.T) {
@@ -174,18 +174,6 @@ func (v *visit) schemes(t *testing.T) {
 	}
 	if backgrounds[0] == backgrounds[1] {
 		t.Errorf("light and dark are both %s", backgrounds[0])
-	}
-}
-
-// Nothing moves for viewers who prefer that.
-func (v *visit) motion(t *testing.T) {
-	for value, want := range map[string]string{"reduce": "0s", "no-preference": "0.3s"} {
-		v.prefers("reduced-motion", value)
-		v.goTo(page("/limiter", "orders"))
-		if got := eval[string](v.browser,
-			`getComputedStyle(document.getElementById('meter')).transitionDuration`); got != want {
-			t.Errorf("%s: %s, want %s", value, got, want)
-		}
 	}
 }
 

@@ -25,10 +25,10 @@ func Check(t testing.TB, file, got string) {
 // CheckTimeless is Check for all but the times of a text.
 func CheckTimeless(t testing.TB, file, got string) {
 	t.Helper()
-	if *update && Timeless(read(t, file)) != Timeless(got) {
+	if *update && withoutTimes(read(t, file)) != withoutTimes(got) {
 		Check(t, file, got)
 	}
-	compare(t, file+" without times", Timeless(read(t, file)), Timeless(got))
+	compare(t, file+" without times", withoutTimes(read(t, file)), withoutTimes(got))
 }
 
 func read(t testing.TB, file string) string {
@@ -69,9 +69,9 @@ var timeless = []struct {
 	{regexp.MustCompile(`\n {4}| +`), ""},
 }
 
-// Timeless returns a text with a word for each time in it, and without blanks. Two texts that differ only in
+// withoutTimes returns a text with a word for each time in it, and without blanks. Two texts that differ only in
 // times become the same.
-func Timeless(text string) string {
+func withoutTimes(text string) string {
 	for _, form := range timeless {
 		text = form.is.ReplaceAllString(text, form.as)
 	}
