@@ -152,8 +152,8 @@ func (a *app) releaseCommand() *cobra.Command {
 Permits beyond those that are outstanding are ignored. A PER_CLIENT limiter needs the --id
 of the client that took them.
 
-rrl did not take them itself, so they come out of the oldest grants of any client. For the program
-that took them, permits released late may return too early, by up to an interval.`,
+They come out of the oldest grants of any client. For the program that took them, permits released
+late may return too early, by up to an interval.`,
 		Args: named(1, 2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			permits, err := integer("PERMITS", args[1])

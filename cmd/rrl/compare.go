@@ -31,11 +31,7 @@ Traffic, for a limit of 20 permits per second:
 
 The table: admitted and refused are requests; worst is the most permits in any interval, wherever
 it begins; peak is the most permits in any tenth of an interval, 1 being a tenth of the rate and 10
-the whole rate.
-
-Buckets have room for the rate, and the queue for as many waiting requests. For the limit of
-concurrency, a request is at work for a quarter of the interval; at most as many are at work as
-the rate allows.`,
+the whole rate.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if c.plan.Rate, c.plan.Per, err = rateArgs([]string{rate}); err != nil {

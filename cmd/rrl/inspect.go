@@ -26,14 +26,11 @@ bar over time, when permits come back, and whether value + permits of all record
 not, it says which fault of Redisson leaves such a state (docs/faults.md), and what mends
 it.
 
-It takes one round trip, reads at most --records records, the oldest and the newest, and writes
-nothing. Redis needs some 5 ms for 10,000 records. Up to 16 clients of a PER_CLIENT limiter are
-shown; to find them, a SCAN goes through the names of all keys, 1,000 to a call. With --id there is
-no search.
+It writes nothing. Up to 16 clients of a PER_CLIENT limiter are shown; to find them, it goes through
+the names of all keys. With --id there is no search.
 
 For a lock it shows the holder, the number of holds and their time to live, the token of a fenced
-lock, and the waiters of a fair lock, the next first. That takes one more round trip; then the
-idempotency keys of ended holds are counted among the names of 100,000 keys at most.
+lock, and the waiters of a fair lock, the next first.
 
 Exit codes: 1 if no limiter and no lock has the name, or something is wrong with it, and with
 --check also if there are too many records to tell.`,

@@ -21,16 +21,9 @@ func (a *app) listCommand() *cobra.Command {
 		Long: `List the limiters, and the locks that are held, whose names match a pattern of Redis
 (* ? [abc]); without a pattern all of them.
 
-It costs a SCAN over all keys of the database, 1,000 to a call, so that no call takes long. Each
-hash costs one HMGET and HLEN, in one round trip for a page, and a hash that is no limiter and has
-4 fields at most one HKEYS. Each limiter and lock costs one round trip, which reads up to 200 of
-its records or waiters. If there is a PER_CLIENT limiter, a second SCAN finds its clients. Nothing
-is written.
-
-Up to 16 clients of a PER_CLIENT limiter are read: remaining is the lowest of them, outstanding is
-their sum. A limiter in debt is listed as "0, 5 in debt". A lock has fields ID:number only;
-if an ID is no UUID, the lock is listed only if it has a TTL. "wrong" is a summary of the findings
-of rrl inspect.`,
+It goes through all keys of the database, 1,000 to a call, and writes nothing. Up to 16 clients of
+a PER_CLIENT limiter are read: remaining is the lowest of them, outstanding is their sum. "wrong"
+is a summary of the findings of rrl inspect.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := "*"
@@ -41,8 +34,6 @@ of rrl inspect.`,
 			return a.list(cmd, scan)
 		},
 	}
-	cmd.Flags().Int64Var(&scan.Page, "page", inspect.DefaultPage,
-		"keys that Redis looks at in one call, 10 to 10000")
 	cmd.Flags().IntVar(&scan.Limit, "limit", 0, "stop at this many limiters and locks; 0 is all")
 	return cmd
 }
@@ -55,11 +46,7 @@ type listing struct {
 }
 
 func (a *app) list(cmd *cobra.Command, scan inspect.Scan) error {
-	const least, most = 10, 10_000
-	switch {
-	case scan.Page < least || scan.Page > most:
-		return fmt.Errorf("--page is %d, must be between %d and %d", scan.Page, least, most)
-	case scan.Limit < 0:
+	if scan.Limit < 0 {
 		return fmt.Errorf("--limit is %d, must be at least 0, which is all", scan.Limit)
 	}
 	show, erase := a.progress()

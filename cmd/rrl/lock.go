@@ -49,11 +49,8 @@ one. The lock is renewed every 10 s, unless --lease says how long to hold it. It
 commands from running at once. It does not remember that a command has run: a job that must run
 once a night takes acquire, with a rate of 1 per 23 hours.
 
-The exit code is that of the command; 128 + N if signal N ended it, 127 if it was not found, 126 if
-it could not be run. It is 1 if another owner holds the lock, 2 on an error, as when Redis is down
-at the start: then the command does not run. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to
-the command, and the lock is held until it ends. Before it runs, the first four end the wait for
-the lock, with 130; the other two do nothing.
+The exit codes, and what happens on a signal, are those of rrl acquire: 1 if another owner holds the
+lock. The lock is held until the command ends.
 
 If the lock is lost while the command runs (its lease expired, Redis was away for 30 s, or it was
 unlocked by force), the command gets SIGTERM, and SIGKILL after --grace. Processes that the command

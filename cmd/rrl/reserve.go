@@ -211,9 +211,8 @@ func (a *app) settleCommand() *cobra.Command {
 PERMITS were used: the other reserved permits come back, if they have not come back already. If
 more were used than reserved, the difference is charged (rrl help charge). 0 cancels it.
 
-A second settlement gives nothing back, but may charge again what exceeds the reservation. --redis,
---name-prefix and --id must be those of the reservation: with others, settle finds no reservation,
-gives nothing back, and prints the same as if it had expired.`,
+--redis, --name-prefix and --id must be those of the reservation: with others, settle gives nothing
+back, and prints the same as if it had expired.`,
 		Example: `  rrl settle "$id" 1200`,
 		Args:    named(0, 2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

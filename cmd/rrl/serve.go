@@ -52,8 +52,6 @@ readers enter it as the password, with any user name. It has no TLS: put a proxy
 	flags.StringSliceVar(&s.hosts, "host", nil, "`NAME` by which a proxy reaches it, besides localhost")
 	flags.BoolVar(&s.config.Mask, "mask", false, "show short hashes in place of names and ids")
 	flags.StringVar(&s.match, "match", "", "`PATTERN` of Redis: show no other limiters")
-	flags.DurationVar(&s.config.Every, "every", time.Second,
-		"time between two looks at a limiter, at least 1s")
 	return cmd
 }
 
@@ -70,11 +68,8 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 	}
 	return a.withRedis(ctx, func(rdb redis.UniversalClient) error {
 		pages, err := web.New(rdb, s.config)
-		if bad, ok := errors.AsType[*web.ConfigError](err); ok {
-			return fmt.Errorf("%s is %v, must %s", flagOf[bad.Field], bad.Value, bad.Bound)
-		}
 		if err != nil {
-			return err
+			return errors.New(flagOf.Replace(err.Error()))
 		}
 		defer pages.Close()
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
@@ -113,10 +108,9 @@ func (a *app) serve(ctx context.Context, s *serving) error {
 	})
 }
 
-// flagOf is how a user sets a field of web.Config that web.New may refuse.
-var flagOf = map[string]string{
-	"Prefix": "--prefix", "Match": "--match", "Token": "the token",
-}
+// flagOf replaces the fields of web.Config that web.New may refuse by what a user sets.
+var flagOf = strings.NewReplacer(
+	"web: Prefix", "--prefix", "web: Match", "--match", "web: Token", "the token")
 
 // reached returns the address by which this machine reaches a listener.
 func reached(address net.Addr) string {
@@ -138,9 +132,6 @@ func (a *app) complete(s *serving) error {
 	c := &s.config
 	if c.Token, err = token(s.tokenFile); err != nil {
 		return err
-	}
-	if c.Every < time.Second {
-		return fmt.Errorf("--every is %v, must be at least 1s", c.Every)
 	}
 	c.Match = inspect.Literal(a.prefix) + cmp.Or(s.match, "*")
 	ip := net.ParseIP(host)

@@ -27,16 +27,8 @@ permits are back, and what is wrong.
 On a terminal: q or Esc quits, p or space pauses, the arrow keys, j, k, PgUp and PgDn scroll.
 Elsewhere, on a terminal without cursor (TERM=dumb) and with --json it prints a line for each look.
 
-"refused about 12 requests of Go" is an estimate. A refusal writes nothing to Redis; but each Go
-client numbers its requests, and leaves its number when it is granted permits. So numbers without a
-record are refusals, or requests of that client to other limiters. One request may stand for many
-callers. There is no estimate if not all new records were read. Refusals of Java are unknown. On
-the terminal the number is the sum over the time of the sparkline.
-
-It writes nothing to Redis, and reads at most 1000 records of each limiter in one round trip a
-second or less often. Of a PER_CLIENT limit it shows at most 16 of the clients that have keys at
-the first look; one SCAN of all keys finds them. With --id it shows that client alone, without a
-SCAN.`,
+The refused requests are an estimate: docs/watch.md. It writes nothing to Redis. Of a PER_CLIENT
+limit it shows at most 16 of the clients that have keys at the first look, with --id that one.`,
 		Args: named(math.MaxInt, 1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if every < live.Shortest {

@@ -25,7 +25,6 @@ type Figures struct {
 	Admitted int     `json:"admitted"`        // requests, including those that waited
 	Refused  int     `json:"refused"`         // requests
 	Worst    int64   `json:"worst"`           // the most permits in any interval, wherever it begins
-	WorstAt  Millis  `json:"worst_at_ms"`     // when the first of these intervals begins
 	OfRate   float64 `json:"of_rate"`         // the worst interval in parts of the rate: 2 is twice the rate
 	Busiest  int64   `json:"busiest_tenth"`   // the most permits in any tenth of an interval
 	Peak     float64 `json:"peak"`            // the same in parts of a tenth of the rate: 1 is an even flow
@@ -44,27 +43,23 @@ func (d Millis) MarshalJSON() ([]byte, error) {
 func (f *Figures) of(p *Plan, t Traffic, grants []time.Duration) {
 	f.Admitted = len(grants)
 	f.Refused = len(t.Requests) - len(grants)
-	var at time.Duration
-	f.Worst, at = worst(grants, p.Per)
-	f.WorstAt, f.OfRate = Millis(at), float64(f.Worst)/float64(p.Rate)
-	f.Busiest, _ = worst(grants, p.Per/tenth)
+	f.Worst = worst(grants, p.Per)
+	f.OfRate = float64(f.Worst) / float64(p.Rate)
+	f.Busiest = worst(grants, p.Per/tenth)
 	f.Peak = tenth * float64(f.Busiest) / float64(p.Rate)
 }
 
 const tenth = 10
 
-// worst returns the most permits in any time of a length, and the beginning of the first such time. A grant
-// exactly length after the beginning is outside.
-func worst(grants []time.Duration, length time.Duration) (most int64, at time.Duration) {
+// worst returns the most permits in any time of a length. A grant exactly length after the beginning is outside.
+func worst(grants []time.Duration, length time.Duration) (most int64) {
 	first := 0
 	for i, g := range grants {
 		for ; g-grants[first] >= length; first++ {
 		}
-		if sum := int64(i + 1 - first); sum > most {
-			most, at = sum, grants[first]
-		}
+		most = max(most, int64(i+1-first))
 	}
-	return most, at
+	return most
 }
 
 // bars returns the number of events in each bin. Events after the end are left out.

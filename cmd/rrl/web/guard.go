@@ -154,7 +154,7 @@ func (m *masks) mask(text string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.of) >= mostMasks {
-		clear(m.of) // the next search restores them
+		clear(m.of) // the next look at the list restores them
 	}
 	m.of[mask] = text
 	return mask

@@ -21,7 +21,6 @@ type limiterView struct {
 	*view
 	Name      string
 	Live      string // address of the stream
-	ID        string // of the client, as shown
 	Clients   []client
 	NoClients string // why there are none to choose from
 	More      string // how many more there are
@@ -30,7 +29,7 @@ type limiterView struct {
 
 // look returns the newest view of a limiter.
 func (h *Handler) look(ctx context.Context, hash, id string) (*view, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.config.Every+patience)
+	ctx, cancel := context.WithTimeout(ctx, every+patience)
 	defer cancel()
 	viewer, err := h.watches.join(hash, id, false)
 	if err != nil {
@@ -74,7 +73,6 @@ func (h *Handler) limiterPage(w http.ResponseWriter, r *http.Request) {
 		view: v, Name: shown(h.public(hash)), Live: h.link("live", hash, id), PerClient: v.perClient,
 	}
 	if v.perClient {
-		page.ID = shown(h.public(id))
 		ids, err := h.clientsOf(r.Context(), hash)
 		if err == nil && id == "" && len(ids) > 0 {
 			http.Redirect(w, r, h.link("limiter", hash, ids[0]), http.StatusSeeOther)

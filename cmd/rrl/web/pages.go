@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -115,49 +114,20 @@ func (h *Handler) wanted(r *http.Request) (hash, id string, err error) {
 	if hash == "" || len(hash) > longestName || len(id) > longestName {
 		return "", "", &problem{http.StatusBadRequest, "The name of the limiter is missing, or too long."}
 	}
-	unknown := &problem{http.StatusNotFound, "There is no limiter of this name."}
+	known := true
 	if h.config.Mask {
-		if hash, err = h.unmask(r.Context(), hash, ""); err == nil && id != "" {
-			id, err = h.unmask(r.Context(), id, hash)
-		}
-		if err != nil {
-			return "", "", err
+		if hash, known = h.masks.unmask(hash); known && id != "" {
+			id, known = h.masks.unmask(id)
 		}
 	}
-	if !h.matches(hash) {
-		return "", "", unknown
+	switch {
+	case !known:
+		return "", "", &problem{http.StatusNotFound,
+			"There is no limiter of this name. Masks change when the server restarts: see the list."}
+	case !h.matches(hash):
+		return "", "", &problem{http.StatusNotFound, "There is no limiter of this name."}
 	}
 	return hash, id, nil
-}
-
-// unmask returns the text behind a mask: the name of a limiter, or the id of a client of the limiter in hash.
-// If the mask is unknown to this process, it searches the keys for it.
-func (h *Handler) unmask(ctx context.Context, mask, hash string) (string, error) {
-	if text, ok := h.masks.unmask(mask); ok {
-		return text, nil
-	}
-	var candidates []string
-	if hash != "" {
-		ids, err := h.clientsOf(ctx, hash)
-		if err != nil {
-			return "", err
-		}
-		candidates = ids
-	} else {
-		found, err := h.list(ctx, "")
-		if err != nil {
-			return "", err
-		}
-		for _, l := range found.limiters {
-			candidates = append(candidates, l.Name)
-		}
-	}
-	i := slices.IndexFunc(candidates, func(text string) bool { return h.masks.mask(text) == mask })
-	if i < 0 {
-		return "", &problem{http.StatusNotFound,
-			"There is no limiter of this name. Masks change when the server restarts."}
-	}
-	return candidates[i], nil
 }
 
 // static serves script and style. A browser asks each time whether its copy is current.

@@ -9,8 +9,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
-// watches are the limiters with viewers. One goroutine reads each of them, once in Config.Every, for all its
-// viewers, and ends with the first tick after the last viewer has left. So loading pages often does not read
+// every is the time between two looks at a limiter.
+const every = time.Second
+
+// watches are the limiters with viewers. One goroutine reads each of them, once a second, for all its viewers, and ends with the first tick after the last viewer has left. So loading pages often does not read
 // a limiter more often.
 type watches struct {
 	h *Handler
@@ -89,7 +91,7 @@ func (w *watch) ids() map[string]bool {
 
 // run looks at a limiter until it has no more viewers.
 func (s *watches) run(ctx context.Context, w *watch) {
-	tick := time.NewTicker(s.h.config.Every)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for before := (*inspect.Limiter)(nil); ; {
 		ids := s.wanted(w)

@@ -31,9 +31,6 @@ type Config struct {
 	// Limit is the most limiters of a list, 1 to 1,000. The default is 200.
 	Limit int
 
-	// Every is the time between two looks at a limiter, at least a second. The default is a second.
-	Every time.Duration
-
 	// Viewers is the most viewers of limiters at a time; the next one is refused with 503. The default is
 	// 100.
 	Viewers int
@@ -65,7 +62,6 @@ const (
 func (c *Config) complete() error {
 	c.Prefix, c.Match = cmp.Or(c.Prefix, "/"), cmp.Or(c.Match, "*")
 	c.Limit, c.Viewers = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Viewers, 100)
-	c.Every = cmp.Or(c.Every, time.Second)
 	_, malformed := path.Match(bytewise(c.Match), "")
 	switch {
 	case !validPrefix.MatchString(c.Prefix), strings.Contains(c.Prefix, "/./"),
@@ -77,8 +73,6 @@ func (c *Config) complete() error {
 		return refuse("Limit", c.Limit, fmt.Sprintf("be between 1 and %d", mostLimit))
 	case c.Viewers < 1 || c.Viewers > mostViewers:
 		return refuse("Viewers", c.Viewers, fmt.Sprintf("be between 1 and %d", mostViewers))
-	case c.Every < time.Second:
-		return refuse("Every", c.Every, "be at least 1s")
 	case c.Token != "" && len(c.Token) < leastToken: // its value stays secret
 		had := fmt.Sprintf("of %d bytes", len(c.Token))
 		return refuse("Token", had, fmt.Sprintf("have at least %d", leastToken))
@@ -89,19 +83,9 @@ func (c *Config) complete() error {
 // validPrefix are the paths that a ServeMux does not clean.
 var validPrefix = regexp.MustCompile(`^/([\w.~-]+/)*$`)
 
-// A ConfigError says which field of a Config is wrong, and why.
-type ConfigError struct {
-	Field string
-	Value any
-	Bound string // what it must be or do
+func refuse(field string, value any, bound string) error {
+	return fmt.Errorf("web: %s is %v, must %s", field, value, bound)
 }
-
-// Error returns all three.
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("web: %s is %v, must %s", e.Field, e.Value, e.Bound)
-}
-
-func refuse(field string, value any, bound string) error { return &ConfigError{field, value, bound} }
 
 // A Handler is the pages. It is safe for concurrent use.
 type Handler struct {

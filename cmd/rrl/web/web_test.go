@@ -33,7 +33,6 @@ func TestBadConfig(t *testing.T) {
 		{`Prefix is "/a/./b/", must`, web.Config{Prefix: "/a/./b/"}},
 		{`Limit is -1, must be between 1 and 1000`, web.Config{Limit: -1}},
 		{`Viewers is 10001, must be between 1 and 10000`, web.Config{Viewers: 10001}},
-		{`Every is 999ms, must be at least 1s`, web.Config{Every: 999 * time.Millisecond}},
 		{`Token is of 6 bytes, must have at least 16`, web.Config{Token: "secret"}},
 	} {
 		_, err := web.New(rdb, c.config)
