@@ -34,7 +34,7 @@ GOTEST = GOGC=400 GOMEMLIMIT=2GiB $(TOOL) gotestsum --format pkgname-and-test-fa
 # The race detector, which costs as much again as all else; Go has it where it finds a C compiler.
 RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race -exec $(CURDIR)/tools/again.sh)
 
-.PHONY: $(ALL_MODULES:%=test-in/%) help test lint release scripts pictures bench luacover cost shares fuzz soak soak-faults clean
+.PHONY: $(ALL_MODULES:%=test-in/%) help test lint release scripts bench luacover cost shares fuzz soak soak-faults clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -69,10 +69,6 @@ release: ## all files of a release in dist/, as make release VERSION=v0.1.0; it 
 
 scripts: ## each script as Redis gets it: with what it includes, without comments
 	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' ./internal/engine | grep -v '^=== \|^--- \|^PASS$$\|^ok '
-
-pictures: ## the pictures of docs/page.md, from a limiter under load; about a minute
-	@tools/bring.sh
-	cd cmd/rrl && PICTURES=$(CURDIR)/docs go test -count=1 -v -run '^TestPictures$$' ./web
 
 bench: ## this library beside Redisson and others, about a quarter of an hour; writes the tables of docs/benchmarks.md
 	@tools/bring.sh

@@ -106,28 +106,6 @@ func (p *process) runs(code int, stdout, stderr string) {
 	p.ends(code, stdout, stderr)
 }
 
-// A command of a fenced lock has its token, which grows. It does not run if Redis is down.
-func TestTokenOfACommand(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	last := time.Now().Add(-time.Hour).UnixMicro()
-	for range 2 {
-		p := detached(t, server, "lock x --fenced -q", `echo "$RRL_TOKEN"`)
-		var token int64
-		if err := p.Run(); err != nil {
-			t.Error(err)
-		}
-		if _, err := fmt.Sscan(p.stdout.String(), &token); err != nil || token <= last {
-			t.Errorf("%v, printed %q, want a token above %d", err, &p.stdout, last)
-		}
-		last = token
-	}
-	server.Stop()
-	for _, claim := range claims {
-		detached(t, server, claim, "echo ran").runs(exitError, "", "cannot reach Redis")
-	}
-}
-
 var allSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
 	syscall.SIGUSR1, syscall.SIGUSR2}
 
