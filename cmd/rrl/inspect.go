@@ -101,7 +101,7 @@ func (a *app) similar(ctx context.Context, rdb redis.UniversalClient, name strin
 	ctx, cancel := context.WithTimeout(ctx, reachable)
 	defer cancel()
 	scan := inspect.Scan{Match: inspect.Literal(a.mapped(name)+":{") + "*", Limit: few}
-	found, done, _ := scan.Limiters(ctx, rdb)
+	found, _, done, _ := scan.All(ctx, rdb)
 	var names []string
 	for _, l := range found {
 		names = append(names, words.Name(strings.TrimPrefix(l.Name, a.prefix)))

@@ -78,7 +78,7 @@ func TestReadOnARing(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, ids, err)
 		}
 	}
-	found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+	found, _, _, err := inspect.Scan{}.All(t.Context(), rdb)
 	if err != nil || !slices.Equal(namesOf(found), names) {
 		t.Fatal(namesOf(found), err)
 	}

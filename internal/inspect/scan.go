@@ -34,7 +34,7 @@ type Progress struct {
 	Keys     int64 `json:"keys"`     // keys that Redis was asked to look at, the second pass included
 	Calls    int64 `json:"calls"`    // round trips
 	Limiters int   `json:"limiters"` // that were found
-	Locks    int   `json:"locks"`    // that were found, by All
+	Locks    int   `json:"locks"`    // that were found
 	Stopped  bool  `json:"stopped"`  // at Limit
 }
 
@@ -45,20 +45,39 @@ const (
 	MostClients = 16
 )
 
-// Limiters returns the limiters, in the order of their names. A key that is created or deleted meanwhile may
-// be in the list or not.
-func (s Scan) Limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, Progress, error) {
-	w := s.walk()
-	found, err := w.limiters(ctx, rdb)
-	return found, w.done, err
-}
-
-func (s Scan) walk() *walk {
-	w := &walk{Scan: s, seen: map[string]bool{}, clients: map[string][]string{}}
+// All returns the limiters and the locks that are held, each in the order of their names. A hash that is no
+// limiter and has mostOwners fields at most costs an HKEYS more, in one round trip for a page. A key that is
+// created or deleted meanwhile may be in the lists or not.
+func (s Scan) All(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, []*Lock, Progress, error) {
+	w := &walk{
+		Scan: s, seen: map[string]bool{}, locks: map[string]bool{}, clients: map[string][]string{},
+	}
 	if w.Page < 1 {
 		w.Page = DefaultPage
 	}
-	return w
+	limiters, err := w.limiters(ctx, rdb)
+	if err != nil {
+		return nil, nil, w.done, err
+	}
+	locks := []*Lock{}
+	for hash := range w.locks {
+		l, err := ReadLock(ctx, rdb, hash, listed)
+		switch {
+		case redisx.Answered(err): // other locks may be well
+			l = &Lock{
+				Name: hash, Kind: Plain, Keys: []Key{{hash, none, noKey}}, Findings: unreadable(err),
+			}
+			locks = append(locks, l)
+		case err != nil:
+			return nil, nil, w.done, err
+		case l.listable(): // it may be free by now
+			locks = append(locks, l)
+		}
+		w.step(0, 1)
+	}
+	slices.SortFunc(locks, func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) })
+	w.done.Locks = len(locks)
+	return limiters, locks, w.done, nil
 }
 
 // limiters goes through all keys, reads the limiters and returns them in the order of their names.
@@ -117,7 +136,7 @@ type walk struct {
 	mu        sync.Mutex // guards the fields below, and calls of Progress
 	done      Progress
 	seen      map[string]bool     // names of limiters
-	locks     map[string]bool     // names of possible locks; nil to look for none
+	locks     map[string]bool     // names of possible locks
 	clients   map[string][]string // ids by the name of the shared value
 	perClient bool
 }
@@ -143,16 +162,13 @@ func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 	})
 }
 
-// findLimiters adds those of some hashes that are limiters to the list, and returns those that may be locks,
-// if the walk looks for locks. It returns errEnough if the list is full.
+// findLimiters adds those of some hashes that are limiters to the list, and returns those that may be locks.
+// It returns errEnough if the list is full.
 func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string) (others []string, _ error) {
 	configs, lengths := make([]*redis.SliceCmd, len(keys)), make([]*redis.IntCmd, len(keys))
 	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, key := range keys {
-			configs[i] = p.HMGet(ctx, key, configFields...)
-			if w.locks != nil {
-				lengths[i] = p.HLen(ctx, key)
-			}
+			configs[i], lengths[i] = p.HMGet(ctx, key, configFields...), p.HLen(ctx, key)
 		}
 		return nil
 	})
@@ -171,7 +187,7 @@ func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string
 		if limiter && !w.note(key, &c) {
 			return nil, errEnough
 		}
-		if !limiter && w.locks != nil && lengths[i].Val() <= mostOwners {
+		if !limiter && lengths[i].Val() <= mostOwners {
 			others = append(others, key)
 		}
 	}
@@ -257,36 +273,6 @@ func (w *walk) step(keys, calls int64) {
 // Literal returns a pattern that matches a text and nothing else.
 func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
-}
-
-// All returns the limiters and the locks that are held, each in the order of their names. A hash that is no
-// limiter and has mostOwners fields at most costs an HKEYS more, in one round trip for a page.
-func (s Scan) All(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, []*Lock, Progress, error) {
-	w := s.walk()
-	w.locks = map[string]bool{}
-	limiters, err := w.limiters(ctx, rdb)
-	if err != nil {
-		return nil, nil, w.done, err
-	}
-	locks := []*Lock{}
-	for hash := range w.locks {
-		l, err := ReadLock(ctx, rdb, hash, listed)
-		switch {
-		case redisx.Answered(err): // other locks may be well
-			l = &Lock{
-				Name: hash, Kind: Plain, Keys: []Key{{hash, none, noKey}}, Findings: unreadable(err),
-			}
-			locks = append(locks, l)
-		case err != nil:
-			return nil, nil, w.done, err
-		case l.listable(): // it may be free by now
-			locks = append(locks, l)
-		}
-		w.step(0, 1)
-	}
-	slices.SortFunc(locks, func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) })
-	w.done.Locks = len(locks)
-	return limiters, locks, w.done, nil
 }
 
 // findLocks adds those of some hashes that are locks to the list. It returns errEnough if the list is full.

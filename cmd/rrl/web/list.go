@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter/internal/inspect"
 )
 
@@ -26,9 +24,6 @@ func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 	return search(ctx, h.lists, pattern, func(ctx context.Context) (*list, error) {
 		scan := inspect.Scan{Match: pattern, Limit: h.config.Limit, Keep: h.matches}
 		found, locks, done, err := scan.All(ctx, h.rdb)
-		if redis.IsPermissionError(err) { // locks need more rights than limiters
-			found, done, err = scan.Limiters(ctx, h.rdb)
-		}
 		return &list{found, locks, done.Stopped, time.Now()}, err
 	})
 }
