@@ -30,7 +30,7 @@ type grant struct {
 	*numbers
 }
 
-// The numbers of a limiter after an attempt that did not wait.
+// The numbers of a limiter after a call that did not wait.
 type numbers struct {
 	Limit      int64 `json:"limit"`
 	Remaining  int64 `json:"remaining"`
@@ -167,15 +167,6 @@ late may return too early, by up to an interval.`,
 	}
 }
 
-// A released is the output of release. How many of the permits were still outstanding is unknown.
-type released struct {
-	Name      string `json:"name"`
-	Permits   int64  `json:"permits"` // asked to give back
-	Limit     int64  `json:"limit"`
-	Remaining int64  `json:"remaining"`
-	Debt      int64  `json:"debt,omitempty"`
-}
-
 func (a *app) release(ctx context.Context, l *rratelimiter.RateLimiter, permits int64) error {
 	config, err := l.Config(ctx)
 	switch {
@@ -192,7 +183,7 @@ func (a *app) release(ctx context.Context, l *rratelimiter.RateLimiter, permits 
 	if err != nil {
 		return err
 	}
-	g := released{l.Name(), permits, r.Limit, r.Remaining, r.Debt}
+	g := charged{l.Name(), permits, numbersOf(r)} // how many were outstanding is unknown
 	return a.print(g, func(w io.Writer) {
 		fmt.Fprintf(w, "%q: given back, up to %s; %s\n", g.Name, words.Count(g.Permits, "permit"),
 			remaining(g.Remaining, g.Limit, g.Debt))

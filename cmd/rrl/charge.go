@@ -35,14 +35,11 @@ is better reserved: rrl help reserve.`,
 	}
 }
 
-// A charged is the output of charge.
+// A charged is the output of charge, and of release.
 type charged struct {
-	Name       string `json:"name"`
-	Permits    int64  `json:"permits"`
-	Limit      int64  `json:"limit"`
-	Remaining  int64  `json:"remaining"`
-	Debt       int64  `json:"debt"`
-	ResetAfter int64  `json:"reset_after_ms"`
+	Name    string `json:"name"`
+	Permits int64  `json:"permits"` // that were asked for
+	*numbers
 }
 
 func (a *app) charge(ctx context.Context, l *rratelimiter.RateLimiter, permits int64) error {
@@ -53,7 +50,7 @@ func (a *app) charge(ctx context.Context, l *rratelimiter.RateLimiter, permits i
 	if err != nil {
 		return err
 	}
-	c := charged{l.Name(), permits, r.Limit, r.Remaining, r.Debt, upMillis(r.ResetAfter)}
+	c := charged{l.Name(), permits, numbersOf(r)}
 	return a.print(c, func(w io.Writer) {
 		fmt.Fprintf(w, "%q: charged, permits %d, %s, full again in %s\n", c.Name, c.Permits,
 			remaining(c.Remaining, c.Limit, c.Debt), words.Span(c.ResetAfter))

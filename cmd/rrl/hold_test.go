@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -121,22 +120,5 @@ func TestResultsThatCannotBePrintedAreGivenBack(t *testing.T) {
 		if code := run(t.Context(), args, nil, out[0], out[1]); code != exitError || isTaken(t, s, args[2]) {
 			t.Errorf("%q: code %d", args, code)
 		}
-	}
-}
-
-// A lock that is unlocked goes to the rrl that waits for it.
-func TestLockIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	h := held(t, server, "x")
-	done := make(chan string)
-	go func() {
-		code, stdout, stderr := on(t, server.Addr, "lock x --lease 1h")
-		done <- fmt.Sprint(code, stdout, stderr)
-	}()
-	untilWaiting(t, server)
-	redistest.NoError(t, h.Unlock(t.Context()))
-	if got := <-done; !strings.HasPrefix(got, `0"x": locked by`) {
-		t.Error(got)
 	}
 }

@@ -54,18 +54,6 @@ func scanOn(t *testing.T, rdb *redis.Client) {
 	}
 }
 
-// Locks count against the limit as well.
-func TestScanStopsAtLocks(t *testing.T) {
-	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	for i := range 3 {
-		rdb.HSet(t.Context(), fmt.Sprint("lock", i), "5e4f0f64-8d3c-4bb4-9a63-3a0c6f1c2a11:52", 1)
-	}
-	_, locks, done, err := inspect.Scan{Match: "lock*", Limit: 2}.All(t.Context(), rdb)
-	if err != nil || len(locks) != 2 || !done.Stopped {
-		t.Errorf("%d locks, %+v, %v", len(locks), done, err)
-	}
-}
-
 // The clients of a PER_CLIENT limiter are counted, and some of them read.
 func TestScanClients(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))

@@ -97,14 +97,6 @@ var screens = map[string]func(t *testing.T) *scenario{
 		}
 		return s
 	},
-	"paused": func(t *testing.T) *scenario {
-		s := newScenario(t, "api")
-		s.set("api", rratelimiter.Overall, 0x7fffffff, 36*time.Hour)
-		s.run(2, nil)
-		s.key("space")
-		s.height = 8
-		return s
-	},
 	"many-records": func(t *testing.T) *scenario {
 		s := newScenario(t, "api")
 		s.set("api", rratelimiter.Overall, 5000, time.Hour)
@@ -158,7 +150,6 @@ func (s *scenario) golden(name string) {
 func TestBusyScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := busy(t)
-		s.golden("80x24")
 		inPage(t, ansi.Strip(s.draw()))
 		const label = "rrl watch on a terminal: three limiters with their gauges"
 		golden.Check(t, "../../../docs/watch.svg", picture.SVG(s.draw(), 80, 24, label))

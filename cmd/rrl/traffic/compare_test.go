@@ -148,25 +148,4 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// Requests are in the order of their times, within the length, at whole ms.
-func TestMake(t *testing.T) {
-	for _, kind := range traffic.Kinds() {
-		for _, rate := range []int64{1, 2, 7, 20, 400} {
-			for _, per := range []time.Duration{10 * time.Millisecond, time.Second, 24 * time.Hour} {
-				made, err := traffic.Make(kind, rate, per)
-				if err != nil || made.Name != kind || made.Length != 6*per {
-					t.Fatalf("%s, %d in %v: %q of %v, %v", kind, rate, per, made.Name, made.Length, err)
-				}
-				last := time.Duration(0)
-				for _, at := range made.Requests {
-					if at < last || at >= made.Length || at%time.Millisecond != 0 {
-						t.Fatalf("%s, %d in %v: %v after %v", kind, rate, per, at, last)
-					}
-					last = at
-				}
-			}
-		}
-	}
-}
-
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
