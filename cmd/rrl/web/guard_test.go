@@ -156,31 +156,35 @@ func TestMasksEndWithProcess(t *testing.T) {
 	get(other, link).is(t, http.StatusNotFound)
 }
 
-// A huge name makes no page larger, and viewers who do not read use bounded memory: at most Viewers pages are
-// on their way.
+// A huge name or many limiters make no page larger, and viewers who do not read use bounded memory: at most 100 pages are on
+// their way.
 func TestHugeNamesAndViewersWhoDoNotRead(t *testing.T) {
 	t.Parallel()
 	rdb := mini(t)
 	limiter(t, rdb, "orders", 10)
 	limiter(t, rdb, strings.Repeat("<", 1<<20), 10)
-	h := handler(t, rdb, web.Config{Viewers: 2})
+	h := handler(t, rdb, web.Config{})
 	if body := get(h, "/").is(t, http.StatusOK, "orders", "&lt;&lt;"); len(body) > 10_000 {
 		t.Errorf("%d bytes", len(body))
 	}
 	release := make(chan struct{})
 	var viewers sync.WaitGroup
-	stuck := make(chan struct{}, 2)
-	for range 2 {
+	stuck := make(chan struct{}, 100)
+	for range 100 {
 		viewers.Go(func() {
 			h.ServeHTTP(&reader{httptest.NewRecorder(), stuck, release}, request(t.Context(), "/"))
 		})
 	}
-	<-stuck
-	<-stuck
-	if third := get(h, "/").is(t, http.StatusServiceUnavailable); len(third) > 100 {
-		t.Errorf("the third viewer: %d bytes", len(third))
+	for range 100 {
+		<-stuck
+	}
+	if next := get(h, "/").is(t, http.StatusServiceUnavailable); len(next) > 100 {
+		t.Errorf("the next viewer: %d bytes", len(next))
 	}
 	close(release)
 	viewers.Wait()
-	get(h, "/").is(t, http.StatusOK)
+	for i := range 201 {
+		rdb.HSet(t.Context(), fmt.Sprint("many:", i), "rate", 1, "interval", 1000, "type", 0)
+	}
+	get(h, "/?match=many:*").is(t, http.StatusOK, "200 limiters", "the search stopped at 200")
 }

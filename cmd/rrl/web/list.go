@@ -22,7 +22,7 @@ type list struct {
 // list returns the limiters that match a viewer's pattern, from a search that is at most resting old.
 func (h *Handler) list(ctx context.Context, pattern string) (*list, error) {
 	return search(ctx, h.lists, pattern, func(ctx context.Context) (*list, error) {
-		scan := inspect.Scan{Match: pattern, Limit: h.config.Limit, Keep: h.matches}
+		scan := inspect.Scan{Match: pattern, Limit: mostListed, Keep: h.matches}
 		found, locks, done, err := scan.All(ctx, h.rdb)
 		return &list{found, locks, done.Stopped, time.Now()}, err
 	})
@@ -80,7 +80,7 @@ func (h *Handler) listPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := listing{
-		Pattern: pattern, Search: !h.config.Mask, Limit: h.config.Limit, Stopped: found.stopped,
+		Pattern: pattern, Search: !h.config.Mask, Limit: mostListed, Stopped: found.stopped,
 		Age: ago(time.Since(found.at)), Every: span(resting.Milliseconds()),
 	}
 	links := 0

@@ -40,7 +40,7 @@ type frame struct {
 // and a viewer that is still there connects again.
 const longestWrite = 10 * time.Second
 
-// render writes a page. At most Config.Viewers pages are written at the same time, because each stays in
+// render writes a page. At most mostViewers pages are written at the same time, because each stays in
 // memory until its viewer has read it.
 func (h *Handler) render(w http.ResponseWriter, status int, name string, f frame) {
 	select {

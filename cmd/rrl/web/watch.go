@@ -46,7 +46,7 @@ func (s *watches) join(hash, id string, stream bool) (*viewer, error) {
 	if s.h.ctx.Err() != nil {
 		return nil, errClosed
 	}
-	if stream && s.streams >= s.h.config.Viewers || w == nil && len(s.by) >= s.h.config.Viewers {
+	if stream && s.streams >= mostViewers || w == nil && len(s.by) >= mostViewers {
 		return nil, errBusy
 	}
 	if w == nil {

@@ -28,13 +28,6 @@ type Config struct {
 	// must be closed, and a backslash must precede a character. The default matches all.
 	Match string
 
-	// Limit is the most limiters of a list, 1 to 1,000. The default is 200.
-	Limit int
-
-	// Viewers is the most viewers of limiters at a time; the next one is refused with 503. The default is
-	// 100.
-	Viewers int
-
 	// Mask shows a short hash in place of each name, key and id of a client, the same for the life of the
 	// Handler. Names never leave the server then, and there is no search for them.
 	Mask bool
@@ -50,18 +43,16 @@ type Config struct {
 }
 
 const (
-	leastToken   = 16
-	mostLimit    = 1000
-	mostViewers  = 10_000
-	longestName  = 8 << 10
-	mostLinks    = 1 << 20 // bytes of all links of a list
-	defaultLimit = 200
+	leastToken  = 16
+	mostListed  = 200 // limiters and locks of a list
+	mostViewers = 100 // of limiters at a time; the next one is refused with 503
+	longestName = 8 << 10
+	mostLinks   = 1 << 20 // bytes of all links of a list
 )
 
 // complete sets the defaults and validates the Config.
 func (c *Config) complete() error {
 	c.Prefix, c.Match = cmp.Or(c.Prefix, "/"), cmp.Or(c.Match, "*")
-	c.Limit, c.Viewers = cmp.Or(c.Limit, defaultLimit), cmp.Or(c.Viewers, 100)
 	_, malformed := path.Match(bytewise(c.Match), "")
 	switch {
 	case !validPrefix.MatchString(c.Prefix), strings.Contains(c.Prefix, "/./"),
@@ -69,10 +60,6 @@ func (c *Config) complete() error {
 		return refuse("Prefix", fmt.Sprintf("%q", c.Prefix), `be a path such as "/limits/"`)
 	case malformed != nil:
 		return refuse("Match", fmt.Sprintf("%q", c.Match), `be a pattern such as "user:*" or "[ab]?"`)
-	case c.Limit < 1 || c.Limit > mostLimit:
-		return refuse("Limit", c.Limit, fmt.Sprintf("be between 1 and %d", mostLimit))
-	case c.Viewers < 1 || c.Viewers > mostViewers:
-		return refuse("Viewers", c.Viewers, fmt.Sprintf("be between 1 and %d", mostViewers))
 	case c.Token != "" && len(c.Token) < leastToken: // its value stays secret
 		had := fmt.Sprintf("of %d bytes", len(c.Token))
 		return refuse("Token", had, fmt.Sprintf("have at least %d", leastToken))
@@ -120,7 +107,7 @@ func New(rdb redis.UniversalClient, config Config) (*Handler, error) {
 	}
 	h := &Handler{
 		config: config, rdb: rdb,
-		turn: make(chan struct{}, 1), writing: make(chan struct{}, config.Viewers),
+		turn: make(chan struct{}, 1), writing: make(chan struct{}, mostViewers),
 	}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	h.tokens, h.masks = newTokens(config.Token), newMasks()

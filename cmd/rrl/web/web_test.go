@@ -31,8 +31,6 @@ func TestBadConfig(t *testing.T) {
 		{`Prefix is "/{x}/", must`, web.Config{Prefix: "/{x}/"}},
 		{`Prefix is "/../", must`, web.Config{Prefix: "/../"}},
 		{`Prefix is "/a/./b/", must`, web.Config{Prefix: "/a/./b/"}},
-		{`Limit is -1, must be between 1 and 1000`, web.Config{Limit: -1}},
-		{`Viewers is 10001, must be between 1 and 10000`, web.Config{Viewers: 10001}},
 		{`Token is of 6 bytes, must have at least 16`, web.Config{Token: "secret"}},
 	} {
 		_, err := web.New(rdb, c.config)
@@ -153,7 +151,6 @@ func TestPages(t *testing.T) {
 			">1 lock<", ">report<", owner,
 		}},
 		{web.Config{Mask: true}, "/", 200, []string{"!report", "!9c5f4a2e", "!orders"}},
-		{web.Config{Limit: 2}, "/", 200, []string{"the search stopped at 2"}},
 		{some, "/?match=*", 200, []string{"2 limiters", "!orders"}},
 		{some, "/limiter?name=fine1", 200, nil},
 		{some, "/limiter?name=orders", 404, nil},
