@@ -55,8 +55,8 @@ readers enter it as the password, with any user name. It has no TLS: put a proxy
 	return cmd
 }
 
-// mostConnections is how many are served at once: 100 viewers, each with a page beside its stream. Further ones
-// wait.
+// mostConnections is how many are served at once: 100 viewers, each with a page beside its stream. Further
+// ones wait.
 const mostConnections = 250
 
 // stopping is how long requests may take to end after a Ctrl-C.

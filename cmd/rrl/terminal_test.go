@@ -120,7 +120,7 @@ func restored(t *testing.T, all string) {
 	}
 }
 
-// Limiters are shown live on the alternate screen, which keys scroll and pause, until q restores the terminal.
+// Limiters are shown live on the alternate screen. Keys scroll and pause it, and q restores the terminal.
 func TestWatchOnTerminal(t *testing.T) {
 	t.Parallel()
 	s := limited(t)

@@ -51,7 +51,8 @@ func (f *Figures) of(p *Plan, t Traffic, grants []time.Duration) {
 
 const tenth = 10
 
-// worst returns the most permits in any time of a length. A grant exactly length after the beginning is outside.
+// worst returns the most permits in any time of a length. A grant exactly length after the beginning is
+// outside.
 func worst(grants []time.Duration, length time.Duration) (most int64) {
 	first := 0
 	for i, g := range grants {

@@ -156,8 +156,8 @@ func TestMasksEndWithProcess(t *testing.T) {
 	get(other, link).is(t, http.StatusNotFound)
 }
 
-// A huge name or many limiters make no page larger, and viewers who do not read use bounded memory: at most 100 pages are on
-// their way.
+// Neither a huge name nor many limiters make a page larger, and viewers who do not read use bounded memory:
+// at most 100 pages are on their way.
 func TestHugeNamesAndViewersWhoDoNotRead(t *testing.T) {
 	t.Parallel()
 	rdb := mini(t)

@@ -12,8 +12,9 @@ import (
 // every is the time between two looks at a limiter.
 const every = time.Second
 
-// watches are the limiters with viewers. One goroutine reads each of them, once a second, for all its viewers, and ends with the first tick after the last viewer has left. So loading pages often does not read
-// a limiter more often.
+// watches are the limiters with viewers. One goroutine reads each of them, once a second, for all its
+// viewers, and ends with the first tick after the last viewer has left. So loading pages often does not
+// read a limiter more often.
 type watches struct {
 	h *Handler
 

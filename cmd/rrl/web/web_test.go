@@ -47,7 +47,8 @@ func TestBadConfig(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	h, _ := orders(t, web.Config{})
 	for _, target := range []string{
-		"/", "/?match=*", page("/limiter", "orders"), "/static/page.css", "/static/page.js", "/static/none", "/none", "/healthz", page("/limiter", "none"), "/limiter",
+		"/", "/?match=*", page("/limiter", "orders"), "/static/page.css", "/static/page.js", "/static/none",
+		"/none", "/healthz", page("/limiter", "none"), "/limiter",
 	} {
 		w := get(h, target, header("Origin", "https://other.example"))
 		for name, want := range map[string]string{

@@ -69,8 +69,8 @@ var timeless = []struct {
 	{regexp.MustCompile(`\n {4}| +`), ""},
 }
 
-// withoutTimes returns a text with a word for each time in it, and without blanks. Two texts that differ only in
-// times become the same.
+// withoutTimes returns a text with a word for each time in it, and without blanks. Two texts that differ
+// only in times become the same.
 func withoutTimes(text string) string {
 	for _, form := range timeless {
 		text = form.is.ReplaceAllString(text, form.as)
