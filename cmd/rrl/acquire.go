@@ -59,7 +59,7 @@ In these two cases no permits are taken, or they are given back. INT, TERM, HUP,
 USR2 are passed on to it. Before it runs, the first four end the wait for permits, with 130; the
 other two do nothing. With a command, rrl itself prints to stderr.`,
 		Example: `  rrl acquire api || echo "too many"
-  rrl acquire nightly --timeout 5m -- ./report --all
+  rrl acquire nightly --timeout 5m -- ./report
   rrl acquire api --refused-code 75 -- curl https://api.example.com`,
 		Args: claimArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

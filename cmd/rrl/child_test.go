@@ -99,13 +99,6 @@ func (p *process) ends(code int, stdout, stderr string) {
 	}
 }
 
-// runs starts a process and checks its end.
-func (p *process) runs(code int, stdout, stderr string) {
-	p.t.Helper()
-	redistest.NoError(p.t, p.Start())
-	p.ends(code, stdout, stderr)
-}
-
 var allSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
 	syscall.SIGUSR1, syscall.SIGUSR2}
 

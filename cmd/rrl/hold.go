@@ -63,13 +63,6 @@ func (q *claim) parse(cmd *cobra.Command, args []string) (all []string, err erro
 	return all, checkCode("refused-code", q.refusedCode)
 }
 
-// timeoutGiven reports whether an argument is a duration behind a --wait without a value.
-func timeoutGiven(cmd *cobra.Command, arg string) bool {
-	wait := cmd.Flags().Lookup("wait")
-	_, err := time.ParseDuration(arg)
-	return err == nil && wait != nil && wait.Changed && wait.Value.Type() == "bool"
-}
-
 // separated returns the arguments without the -- before COMMAND, and how many are before it; -1 if there is
 // no COMMAND. A name that begins with - has a -- of its own, as in acquire -- -x -- COMMAND.
 func separated(cmd *cobra.Command, args []string) (all []string, before int) {
@@ -92,9 +85,6 @@ func claimArgs(cmd *cobra.Command, args []string) error {
 		first = args[want] // of COMMAND
 	}
 	switch {
-	case dash < 0 && first != "" && timeoutGiven(cmd, first):
-		return fmt.Errorf("unexpected argument %q: --wait has no value; --timeout %[1]s waits that long",
-			first)
 	case dash < 0 && first != "" && number.MatchString("-"+first) && cmd.Flags().Lookup("permits") != nil:
 		return fmt.Errorf("unexpected argument %q: permits are given by --permits", first)
 	case dash < 0 && len(args) > want:

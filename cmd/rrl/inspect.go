@@ -15,8 +15,8 @@ import (
 
 func (a *app) inspectCommand() *cobra.Command {
 	var look struct {
-		records    int
-		check, all bool
+		records int
+		check   bool
 	}
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
@@ -41,9 +41,9 @@ Exit codes: 1 if no limiter and no lock has the name, or something is wrong with
 				return err
 			}
 			if lock != nil {
-				err = a.print(lock, lockReport{lock, look.all, look.check}.print)
+				err = a.print(lock, lockReport{lock, look.check}.print)
 			} else {
-				err = a.print(l, report{l, look.all, look.check}.print)
+				err = a.print(l, report{l, look.check}.print)
 			}
 			if lock != nil {
 				return no(err, lock.Holds())
@@ -56,7 +56,6 @@ Exit codes: 1 if no limiter and no lock has the name, or something is wrong with
 		fmt.Sprintf("read at most this many records or waiters, %d to %d", inspect.Least, inspect.Most))
 	flags.BoolVar(&look.check, "check", false,
 		"print only what is wrong, and exit with 1 also if records were not read")
-	flags.BoolVar(&look.all, "all", false, "print all records or waiters that were read")
 	return cmd
 }
 

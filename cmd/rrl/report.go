@@ -54,7 +54,6 @@ func findings(w io.Writer, found []inspect.Finding) {
 // A report is the output of inspect for a limiter.
 type report struct {
 	*inspect.Limiter
-	all   bool // records
 	check bool // only what is wrong
 }
 
@@ -246,7 +245,7 @@ func (r report) holds(i int) string {
 	return ""
 }
 
-// shownRecords is how many records are printed at each end, unless --all is given.
+// shownRecords is how many records are printed at each end; --json prints all that were read.
 const shownRecords = 10
 
 // records prints the records of a pair, oldest first.
@@ -264,9 +263,9 @@ func (r report) records(w io.Writer, p *inspect.Pair) {
 			if p.Unread > 0 && i == p.Gap {
 				note(words.Count(p.Unread, "record") + " not read")
 			}
-			if !r.all && i == shownRecords && len(p.Records) > 2*shownRecords+1 {
+			if i == shownRecords && len(p.Records) > 2*shownRecords+1 {
 				skipped := len(p.Records) - 2*shownRecords
-				note(words.Count(int64(skipped), "record") + " more, --all prints them")
+				note(words.Count(int64(skipped), "record") + " more, --json prints them")
 				i += skipped
 			}
 			r.record(&p.Records[i], row)
@@ -306,8 +305,8 @@ func (r report) sessions(w io.Writer) {
 	fmt.Fprintln(w)
 	table(w, 0, "SESSION OF GO|REQUEST|AGE|DID", func(row func(cells ...any)) {
 		for i, s := range r.Sessions {
-			if !r.all && i == shownRecords {
-				row(fmt.Sprintf("%d more, --all prints them", len(r.Sessions)-i))
+			if i == shownRecords {
+				row(fmt.Sprintf("%d more, --json prints them", len(r.Sessions)-i))
 				break
 			}
 			did := "took " + words.Count(s.Amount, "permit")
@@ -322,7 +321,6 @@ func (r report) sessions(w io.Writer) {
 // A lockReport is the output of inspect for a lock.
 type lockReport struct {
 	*inspect.Lock
-	all   bool // waiters
 	check bool // only what is wrong
 }
 
@@ -365,8 +363,8 @@ func (r lockReport) print(w io.Writer) {
 	fmt.Fprintln(w)
 	table(w, 0, "PLACE|WAITER|COUNTS UNTIL|", func(row func(cells ...any)) {
 		for i, waiter := range r.Waiters {
-			if !r.all && i == shownRecords {
-				row("...", fmt.Sprintf("%d more, --all prints them", len(r.Waiters)-i), "", "")
+			if i == shownRecords {
+				row("...", fmt.Sprintf("%d more, --json prints them", len(r.Waiters)-i), "", "")
 				break
 			}
 			until, left := r.until(waiter)

@@ -116,7 +116,9 @@ func TestRehearsal(t *testing.T) {
 	t.Run("go install", first.installs)
 	t.Run("a new module", first.compiles)
 	t.Run("deb", first.unpacks)
-	t.Run("image of rrl", func(t *testing.T) { contains(t, first.starts(t, programs[0], "compare"), "RRateLimiter") })
+	t.Run("image of rrl", func(t *testing.T) {
+		contains(t, first.starts(t, programs[0], "compare"), "RRateLimiter")
+	})
 	t.Run("image of ratelimit", func(t *testing.T) {
 		contains(t, first.starts(t, programs[1], "--help"), "-config FILE")
 	})

@@ -114,14 +114,14 @@ func (h *Handler) wanted(r *http.Request) (hash, id string, err error) {
 	if hash == "" || len(hash) > longestName || len(id) > longestName {
 		return "", "", &problem{http.StatusBadRequest, "The name of the limiter is missing, or too long."}
 	}
-	known := true
+	found := true
 	if h.config.Mask {
-		if hash, known = h.masks.unmask(hash); known && id != "" {
-			id, known = h.masks.unmask(id)
+		if hash, found = h.masks.unmask(hash); found && id != "" {
+			id, found = h.masks.unmask(id)
 		}
 	}
 	switch {
-	case !known:
+	case !found:
 		return "", "", &problem{http.StatusNotFound,
 			"There is no limiter of this name. Masks change when the server restarts: see the list."}
 	case !h.matches(hash):
