@@ -115,7 +115,8 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	rdb, ctx := redistest.Start(t).Client(t), t.Context()
 	take(t, limiter(t, rdb, "orders", 1000), 1)
-	limiter(t, rdb, "fine1", 10)
+	redistest.NoError(t, limiter(t, rdb, "fine1", 10).SetRate(ctx, rratelimiter.Overall, 10, time.Hour,
+		rratelimiter.WithKeepAlive(24*time.Hour)))
 	limiter(t, rdb, "fine2", 10)
 	take(t, limiter(t, rdb, "used", 10), 10)
 	take(t, limiter(t, rdb, "broken", 10), 5)
@@ -162,7 +163,7 @@ func TestPages(t *testing.T) {
 		{some, "/?match=" + long[:201], 400, nil},
 		{some, "/?match=*a*b*c*d*", 400, nil},
 		{web.Config{}, "/limiter?name=fine1", 200,
-			[]string{`id="meter" class="go" width="100%"`, "!" + alarm, "!" + saturated}},
+			[]string{`id="meter" class="go" width="100%"`, `"keep_alive">1 d<`, "!" + alarm, "!" + saturated}},
 		{web.Config{}, "/limiter?name=used", 200,
 			[]string{`id="meter" class="go" width="0%"`, "!" + alarm, saturated}},
 		{web.Config{}, "/limiter?name=broken", 200, []string{alarm, "!" + saturated}},
