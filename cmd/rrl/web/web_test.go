@@ -163,7 +163,7 @@ func TestPages(t *testing.T) {
 		{some, "/?match=" + long[:201], 400, nil},
 		{some, "/?match=*a*b*c*d*", 400, nil},
 		{web.Config{}, "/limiter?name=fine1", 200,
-			[]string{`id="meter" class="go" width="100%"`, `"keep_alive">1 d<`, "!" + alarm, "!" + saturated}},
+			[]string{`class="go" width="100%"`, `"keep_alive">1 d<`, "!" + alarm, "!" + saturated}},
 		{web.Config{}, "/limiter?name=used", 200,
 			[]string{`id="meter" class="go" width="0%"`, "!" + alarm, saturated}},
 		{web.Config{}, "/limiter?name=broken", 200, []string{alarm, "!" + saturated}},
