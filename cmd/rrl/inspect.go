@@ -122,9 +122,6 @@ func (a *app) lockAt(
 	if err != nil || !l.There() {
 		return nil, err
 	}
-	if l.EndedHolds, err = inspect.EndedHoldsOf(ctx, rdb, hash); err != nil {
-		return nil, err
-	}
 	l.Name = strings.TrimPrefix(l.Name, a.prefix)
 	return l, nil
 }

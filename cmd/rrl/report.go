@@ -338,13 +338,6 @@ func (r lockReport) print(w io.Writer) {
 	if r.Kind == inspect.Fair {
 		fmt.Fprintf(w, "  waiting     %d\n", r.Waiting)
 	}
-	if r.EndedHolds != nil && r.EndedHolds.Found > 0 {
-		least := ""
-		if r.EndedHolds.AtLeast {
-			least = "at least "
-		}
-		fmt.Fprintf(w, "  ended holds %s%d, by their idempotency keys\n", least, r.EndedHolds.Found)
-	}
 	if len(r.Findings) > 0 {
 		fmt.Fprintln(w)
 		findings(w, r.Findings)

@@ -28,9 +28,6 @@ type Lock struct {
 	Waiters []Waiter `json:"waiters"` // of a fair lock, the next first
 	Waiting int64    `json:"waiting"` // the length of the queue
 
-	// EndedHolds counts the idempotency keys of ended holds; nil if they were not counted.
-	EndedHolds *EndedHolds `json:"endedHolds,omitempty"`
-
 	Keys     []Key     `json:"keys"`     // the hash, the token, the queue, the timeouts
 	Findings []Finding `json:"findings"` // what is wrong; empty if nothing is
 
@@ -70,12 +67,6 @@ type Waiter struct {
 	Owner string     `json:"owner"`
 	Until *time.Time `json:"until"` // its timeout, after which it counts as dead; nil if it has none
 	Dead  bool       `json:"dead"`  // Until has passed
-}
-
-// EndedHolds counts the ended holds of a lock, by their idempotency keys.
-type EndedHolds struct {
-	Found   int  `json:"found"`
-	AtLeast bool `json:"at_least"` // not all keys of the server were scanned
 }
 
 // There reports whether there is a lock: it has a holder or waiters, or a token of an earlier holder.
@@ -249,29 +240,4 @@ func (l *Lock) decodeWaiters(queue []string, timeouts []redis.Z) {
 		}
 		l.Waiters = append(l.Waiters, w)
 	}
-}
-
-// EndedHoldsOf counts the idempotency keys of a lock by a pass over the names of keys of its server. The pass
-// ends at mostKeys, since nothing depends on the count.
-func EndedHoldsOf(ctx context.Context, rdb redis.UniversalClient, hash string) (*EndedHolds, error) {
-	const mostKeys = 100 * DefaultPage
-	on, err := masterOf(ctx, rdb, hash)
-	if err != nil {
-		return nil, err
-	}
-	keys := wire.LockKeysOf(hash)
-	w := &walk{Scan: Scan{Page: DefaultPage}}
-	names := map[string]bool{} // SCAN may return a key twice
-	looked := int64(0)
-	pattern := Literal(keys.IdempotencyKeys) + "*"
-	err = w.pages(ctx, on, pattern, "string", func(_ context.Context, page []string) error {
-		for _, name := range page {
-			names[name] = true
-		}
-		if looked += DefaultPage; looked >= mostKeys {
-			return errEnough
-		}
-		return nil
-	})
-	return &EndedHolds{Found: len(names), AtLeast: looked >= mostKeys}, err
 }
