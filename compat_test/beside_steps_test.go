@@ -122,7 +122,9 @@ var calls = map[string]func(p *play, s side, l limiter){
 	"waits": func(p *play, _ side, l limiter) {
 		p.ended = make(chan error, 1)
 		go func() { p.ended <- l.Acquire(p.ctx, p.number(0)) }()
-		listens(p.ctx, "__keyspace@0__:"+p.keys.value, 1)
+		channel := "__keyspace@0__:" + p.keys.value
+		Eventually(p.ctx, func() int64 { return look.PubSubNumSub(p.ctx, channel).Val()[channel] }).
+			WithTimeout(patience).WithPolling(time.Millisecond).Should(Equal(int64(1)))
 	},
 	"listens": func(p *play, s side, _ limiter) {
 		p.deleted = make(chan string, 1)

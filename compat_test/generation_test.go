@@ -77,9 +77,6 @@ const (
 	sinceUpdate    = "4.4.0" // and keepState
 )
 
-// smallJVM are the options of the JVM of each generation.
-var smallJVM = javapeer.SmallJVM
-
 // start builds the process if necessary, starts it, and connects all clients to the
 // server of the suite.
 func (g *generation) start(ctx SpecContext) {
@@ -88,7 +85,7 @@ func (g *generation) start(ctx SpecContext) {
 		version = "" // other packages also use this build
 	}
 	var err error
-	g.peer, err = javapeer.Start(ctx, version, smallJVM...)
+	g.peer, err = javapeer.Start(ctx, version, javapeer.SmallJVM...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(g.peer.Close)
 	Expect(g.peer.Version()).To(Equal(g.version))

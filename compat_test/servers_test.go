@@ -2,13 +2,10 @@ package compat_test
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -111,14 +108,3 @@ var _ = Describe("The server", func() {
 		}
 	})
 })
-
-// since7 reports whether the server of the suite has what is new in Redis 7.0.
-// Valkey says so in the same field.
-func since7(ctx context.Context) bool {
-	GinkgoHelper()
-	_, version, found := strings.Cut(look.Info(ctx, "server").Val(), "redis_version:")
-	major, _, _ := strings.Cut(version, ".")
-	n, err := strconv.Atoi(major)
-	Expect(err).NotTo(HaveOccurred(), "%t: %s", found, version)
-	return n >= 7
-}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,12 +11,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/shares"
 )
-
-// TestMain lets the suite work as a process that is killed while it holds a lock.
-func TestMain(m *testing.M) {
-	holdLock()
-	m.Run()
-}
 
 // A single result says little: the tick of Redisson's timer is random, and a busy machine may stop a
 // process for a moment. So the median of three runs of each scenario is judged (make shares). A single

@@ -2,6 +2,7 @@ package compat_test
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -26,7 +27,14 @@ type topology struct {
 
 var _ = Describe("Topologies", func() {
 	It("are a cluster with 3 replicas, and a Sentinel with 2, over failovers", func(ctx SpecContext) {
-		sideBySide(func() { onCluster(ctx) }, func() { onSentinel(ctx) })
+		var both sync.WaitGroup // which mostly wait
+		for _, meet := range []func(SpecContext){onCluster, onSentinel} {
+			both.Go(func() {
+				defer GinkgoRecover()
+				meet(ctx)
+			})
+		}
+		both.Wait()
 	}, SpecTimeout(4*time.Minute))
 })
 

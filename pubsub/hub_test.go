@@ -70,25 +70,6 @@ func TestSubscribeSignalsConfirmationAndMessagesAtOnce(t *testing.T) {
 	})
 }
 
-func TestCancelEndsOneSubscription(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
-		stays, cancelStays := h.Subscribe("a")
-		goes, cancelGoes := h.Subscribe("a")
-		woken(t, "confirmed", stays, goes)
-		cancelGoes()
-		cancelGoes() // must not count for the other one
-		m.Publish("a", "x")
-		woken(t, "message", stays)
-		synctest.Wait()
-		silent(t, "after cancel", goes)
-		cancelStays()
-		again := heard(t, h, "a")
-		cancelStays() // neither
-		m.Publish("a", "x")
-		woken(t, "message", again)
-	})
-}
-
 // The bubble fails the test if a goroutine is left: no test calls Close here.
 func TestLastCancelEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -118,55 +99,6 @@ func TestLastCancelEndsAll(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			connections(0)
 		}
-	})
-}
-
-func TestCancelAgainstSubscribeEndsSubscribed(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
-		heard(t, h, "other")
-		_, cancel := h.Subscribe("a")
-		for i := range 200 {
-			if i%3 == 0 {
-				synctest.Wait() // sometimes the server has heard of the last one, sometimes not
-			}
-			cancel()
-			if i%2 == 0 {
-				synctest.Wait()
-			}
-			_, cancel = h.Subscribe("a")
-		}
-		cancel()
-		wake := heard(t, h, "a")
-		synctest.Wait()
-		if n := m.PubSubNumSub("a")["a"]; n != 1 {
-			t.Fatalf("%d subscriptions, want 1", n)
-		}
-		m.Publish("a", "x")
-		woken(t, "message", wake)
-	})
-}
-
-func TestEventsSignalOnlyTheirPayloads(t *testing.T) {
-	inBubble(t, func(t *testing.T, h *pubsub.Hub, m *miniredis.Miniredis) {
-		payloads := []string{"one", "two"}
-		some := subscribed(t, h.Events, "a", payloads...)
-		payloads[0] = "three"
-		all := subscribed(t, h.Events, "a")
-		synctest.Wait()
-		wake := heard(t, h, "a")
-		late := subscribed(t, h.Events, "a", payloads...)
-		silent(t, "confirmed", some, all, late)
-		for payload, wanted := range map[string]bool{"one": true, "two": true, "three": false, "ONE": false,
-			"": false, "on": false} {
-			m.Publish("a", payload)
-			woken(t, payload, all, wake)
-			synctest.Wait()
-			if wanted {
-				woken(t, payload, some)
-			}
-			silent(t, payload, some)
-		}
-		woken(t, "its payloads", late)
 	})
 }
 

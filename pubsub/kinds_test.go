@@ -192,12 +192,18 @@ func sharesSubscriptions(b *bed) {
 			b.Fatalf("%d subscriptions after %d cancels", n, i)
 		}
 		cancel()
+		cancel() // must not count for the next one
 	}
 	redistest.Eventually(b, "unsubscribed", func() bool { return b.subscriptions(one) == 0 })
 	for _, publish := range b.publish {
 		publish(two)
 		woken(b.T, "the other channel stays", other)
 	}
+	again, cancelAgain := confirmed(b.T, b.subscribe, one)
+	cancelSome() // nor for a later one
+	b.publish[0](one)
+	woken(b.T, "message", again)
+	cancelAgain()
 	cancelOther()
 	b.has(0)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"sync"
@@ -13,36 +14,88 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 // A process is a Client that may be closed, or die. Process w renews its holds each second, n has a name
-// mapper, p reaches the server through a proxy, and o in the same way sends each request once.
+// mapper, p reaches the server through a proxy, and o in the same way sends each request once. In a play with
+// Java some are instances of Redisson.
 type process struct {
 	line
 	limiters *rratelimiter.Client
 	locks    *rlock.Client
+	instance string // of Redisson; empty for a Client
+	prefix   string // of its name mapper
 	waiting  int
+}
+
+// A taker is a lock as a caller sees it, in either language.
+type taker interface {
+	// takes takes the lock within a time, which may be endless, and with a lease unless that is 0.
+	takes(ctx context.Context, wait, lease time.Duration) (hold, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+	IsLocked(ctx context.Context) (bool, error)
+	RemainTimeToLive(ctx context.Context) (time.Duration, error)
+}
+
+// endless is a wait without end.
+const endless time.Duration = math.MinInt64 + 1
+
+// A hold is an rlock.Hold, or that of a thread of Java.
+type hold interface {
+	Owner() string
+	Token() int64
+	HoldCount(ctx context.Context) (int64, error)
+	IsHeld(ctx context.Context) (bool, error)
+	Relock(ctx context.Context) error
+	Unlock(ctx context.Context) error
+}
+
+// A goLock is a lock as a caller of Go sees it.
+type goLock struct{ locker }
+
+func (l goLock) takes(ctx context.Context, wait, lease time.Duration) (hold, error) {
+	var h *rlock.Hold
+	var err error
+	switch {
+	case wait != endless:
+		h, err = took(l.TryLock(ctx, wait, lease))
+	case lease == 0:
+		h, err = l.Lock(ctx)
+	default:
+		h, err = l.LockFor(ctx, lease)
+	}
+	switch {
+	case err == nil:
+		return h, nil
+	case h != nil:
+		err = fmt.Errorf("it has a hold, and %w", err)
+	}
+	return nil, err
 }
 
 // A caller has a hold, or waits for one, or both, consecutively.
 type caller struct {
 	p     *play
 	at    *process
-	lock  locker
+	lock  taker
 	turn  <-chan turn
 	leave context.CancelFunc
-	hold  *rlock.Hold
+	hold  hold
 	owner string
 }
 
 // A turn is what a caller that waits gets.
 type turn struct {
-	hold *rlock.Hold
+	hold hold
 	err  error
 }
+
+// goHold is the hold of a caller of Go.
+func (c *caller) goHold() *rlock.Hold { return c.hold.(*rlock.Hold) }
 
 // process returns the process of a caller.
 func (p *play) process(name string) *process {
@@ -50,6 +103,10 @@ func (p *play) process(name string) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.processes[letter] != nil {
+		return p.processes[letter]
+	}
+	if strings.Contains(p.javas, letter) {
+		p.processes[letter] = p.connect(letter)
 		return p.processes[letter]
 	}
 	var mods []func(*redis.Options)
@@ -94,7 +151,13 @@ func (p *play) caller(word string) *caller {
 	c := p.callers[word]
 	if c == nil {
 		_, beside, _ := strings.Cut(word, "@")
-		c = &caller{p: p, at: at, lock: p.of(at.locks, p.name+beside)}
+		c = &caller{p: p, at: at}
+		if at.instance != "" {
+			j := p.thread(at, beside)
+			c.lock, c.owner = j, j.owner
+		} else {
+			c.lock = goLock{p.of(at.locks, p.name+beside)}
+		}
 		p.callers[word] = c
 	}
 	return c
@@ -161,18 +224,39 @@ func (l *line) sets(change func()) error {
 // callerSteps are the steps of a caller. A hold has no lease unless the step names one.
 var callerSteps = map[string]func(c *caller, ctx context.Context, words []string) error{
 	"locks": func(c *caller, ctx context.Context, words []string) error {
-		h, err := c.locks(ctx, c.p.span(words, 0))
-		return c.holds(h, err)
+		return c.holds(c.lock.takes(ctx, endless, c.p.span(words, 0)))
 	},
 	"takes": func(c *caller, ctx context.Context, words []string) error { // in a time, with a lease
-		return c.holds(took(c.lock.TryLock(ctx, c.p.span(words, 0), c.p.span(words, 1))))
+		return c.holds(c.lock.takes(ctx, c.p.span(words, 0), c.p.span(words, 1)))
 	},
 	"refused": func(c *caller, ctx context.Context, words []string) error {
 		defer c.p.settle()
-		return refusal(c.lock.TryLock(ctx, c.p.span(words, 0), 0))
+		return wanted(ErrOf(c.lock.takes(ctx, c.p.span(words, 0), 0)), []string{errRefused.Error()})
 	},
 	"waits": (*caller).waits,
-	"has":   func(c *caller, _ context.Context, _ []string) error { return c.has() },
+	"async": func(c *caller, ctx context.Context, words []string) error { // waits as tryLockAsync of Java
+		j := c.lock.(*thread)
+		started := j.StartTryLockAsync(j.name, c.p.span(words, 0), time.Hour)
+		c.turn = async(func() turn {
+			ok, err := started.Wait(c.p.Context())
+			if err == nil && !ok {
+				err = errRefused
+			}
+			return turn{j, err}
+		})
+		c.at.waiting++
+		return c.p.soon("a place", func() error {
+			queue := c.p.waiting()
+			return equal("queues", len(queue) > 0 && queue[len(queue)-1] == c.owner, true)
+		})
+	},
+	"draws": func(c *caller, ctx context.Context, _ []string) (err error) { // locks as lockAndGetToken of Java
+		j := c.lock.(*thread)
+		c.hold = j
+		j.token, err = j.LockAndGetToken(ctx, j.name)
+		return err
+	},
+	"has": func(c *caller, _ context.Context, _ []string) error { return c.has() },
 	"leaves": func(c *caller, ctx context.Context, _ []string) error {
 		defer c.p.settle()
 		c.leave()
@@ -201,11 +285,11 @@ var callerSteps = map[string]func(c *caller, ctx context.Context, words []string
 		return err
 	},
 	"relocks": func(c *caller, ctx context.Context, _ []string) error { return c.hold.Relock(ctx) },
-	"err":     func(c *caller, _ context.Context, _ []string) error { return c.hold.Err() },
+	"err":     func(c *caller, _ context.Context, _ []string) error { return c.goHold().Err() },
 	"over": func(c *caller, _ context.Context, _ []string) error { // the cause of its context's end
 		select {
-		case <-c.hold.Context().Done():
-			return context.Cause(c.hold.Context())
+		case <-c.goHold().Context().Done():
+			return context.Cause(c.goHold().Context())
 		case <-time.After(c.p.longest()):
 			return errors.New("it holds the lock for ever")
 		}
@@ -228,12 +312,11 @@ var callerSteps = map[string]func(c *caller, ctx context.Context, words []string
 		return errors.Join(err, equal("forced", forced, words[0] == "yes"))
 	},
 	"token": func(c *caller, ctx context.Context, words []string) error { // that of its hold, or the last one
-		lock, fenced := c.lock.(*rlock.FencedLock)
 		switch {
-		case !fenced:
+		case !c.p.fenced():
 			return nil
 		case c.hold == nil:
-			last, err := lock.LastToken(ctx)
+			last, err := c.lastToken(ctx)
 			return errors.Join(err, c.p.is("last token", last, words[0]))
 		case words[0] == "now":
 			now := c.p.look.Time(ctx).Val()
@@ -242,8 +325,7 @@ var callerSteps = map[string]func(c *caller, ctx context.Context, words []string
 		return c.p.is("token", c.hold.Token(), words[0])
 	},
 	"follows": func(c *caller, ctx context.Context, words []string) error { // another, with a greater token
-		lock, fenced := c.lock.(*rlock.FencedLock)
-		if !fenced {
+		if !c.p.fenced() {
 			return equal("token", c.hold.Token(), 0)
 		}
 		var before int64
@@ -253,24 +335,23 @@ var callerSteps = map[string]func(c *caller, ctx context.Context, words []string
 		if c.hold.Token() <= before {
 			return fmt.Errorf("token %d after %d", c.hold.Token(), before)
 		}
-		last, err := lock.LastToken(ctx)
+		last, err := c.lastToken(ctx)
 		return errors.Join(err, equal("last token", last, c.hold.Token()))
 	},
 }
 
-func (c *caller) locks(ctx context.Context, lease time.Duration) (*rlock.Hold, error) {
-	if lease == 0 {
-		return c.lock.Lock(ctx)
+// lastToken returns the last token of a fenced lock, as the language of the caller says.
+func (c *caller) lastToken(ctx context.Context) (int64, error) {
+	if java, ok := c.lock.(*thread); ok {
+		return java.Lock.Token(ctx)
 	}
-	return c.lock.LockFor(ctx, lease)
+	return c.lock.(goLock).locker.(*rlock.FencedLock).LastToken(ctx)
 }
 
 // holds keeps a hold.
-func (c *caller) holds(h *rlock.Hold, err error) error {
+func (c *caller) holds(h hold, err error) error {
 	if err == nil {
 		c.hold, c.owner = h, h.Owner()
-	} else if h != nil {
-		err = fmt.Errorf("it has a hold, and %w", err)
 	}
 	return err
 }
@@ -294,28 +375,31 @@ func (c *caller) waits(_ context.Context, words []string) error {
 	ctx, leave := context.WithCancel(c.p.Context())
 	c.p.Cleanup(leave)
 	c.leave = leave
+	wait := endless
+	if len(words) > 0 && words[0] != "endless" {
+		wait = c.p.span(words, 0)
+	}
 	got := async(func() turn {
-		var t turn
-		if len(words) == 0 {
-			t.hold, t.err = c.lock.Lock(ctx)
-		} else {
-			t.hold, t.err = took(c.lock.TryLock(ctx, c.p.span(words, 0), c.p.span(words, 1)))
-		}
-		return t
+		h, err := c.lock.takes(ctx, wait, c.p.span(words, 1))
+		return turn{h, err}
 	})
 	c.turn = got
-	_, fair := c.lock.(*rlock.FairLock)
+	fair := c.p.kind() == javapeer.Fair
 	asks := int64(2) // and once more when it has subscribed
 	if c.at.waiting > 0 {
 		asks = map[bool]int64{true: 1, false: 0}[fair]
 	}
 	c.at.waiting++
+	sleeps := func() bool { return c.p.scripts() >= before+asks }
+	if java, ok := c.lock.(*thread); ok {
+		sleeps = java.waits
+	} else if fair && c.p.peer != nil { // Java sends scripts all the time
+		sleeps = func() bool { return c.p.queued(length) }
+	}
 	if c.p.mini != nil {
 		c.p.settle()
 	} else {
-		redistest.Eventually(c.p, "a waiter", func() bool {
-			return len(got) > 0 || c.p.scripts() >= before+asks
-		})
+		redistest.Eventually(c.p, "a waiter", func() bool { return len(got) > 0 || sleeps() })
 	}
 	if queue := c.p.waiting(); fair && len(queue) >= length {
 		c.owner = queue[length-1]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,17 +18,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// TestMain lets the test binary be a process of its own specs.
-func TestMain(m *testing.M) {
-	if addr := os.Getenv(envSleeper); addr != "" {
-		if err := sleeper(addr); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	redistest.VerifyNoLeaks(withExamples{m})
-}
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
 
 // withExamples is a test run with a server for the examples.
 type withExamples struct{ m *testing.M }
@@ -159,10 +148,13 @@ func refusal(h *rlock.Hold, ok bool, err error) error {
 	return err
 }
 
+// errRefused is the error of took.
+var errRefused = errors.New("it is refused")
+
 // took returns the hold of a TryLock, and an error if there is none.
 func took(h *rlock.Hold, ok bool, err error) (*rlock.Hold, error) {
 	if err == nil && (!ok || h == nil) {
-		err = errors.New("it is refused")
+		err = errRefused
 	}
 	return h, err
 }

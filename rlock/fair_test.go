@@ -59,10 +59,8 @@ func TestFair(t *testing.T) {
 			"queue b1 b2; " +
 			"a1 serves; free",
 		"the clock is set back: a dead waiter blocks the queue until 30 s after a living one is renewed": "" +
-			"a1 locks 1h; put 5b5e7c7a-2a43-4a0c-9d2e-6f0b7c3d5a19:6842680076911175728 30s; b1 waits; " +
-			"clock -1h; place b1 -1h..-59m29s; " +
-			"place 5b5e7c7a-2a43-4a0c-9d2e-6f0b7c3d5a19:6842680076911175728 -2h..-59m29s; b1 leaves; " +
-			"a1 unlocks",
+			"a1 locks 1h; put " + deadGo + " 30s; b1 waits; clock -1h; place b1 -1h..-59m29s; " +
+			"place " + deadGo + " -2h..-59m29s; b1 leaves; a1 unlocks",
 	})
 }
 

@@ -1,22 +1,15 @@
 package rlock_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -29,16 +22,16 @@ import (
 type crowd struct {
 	*play
 	trouble
-	passes, lost atomic.Int64
+	passes, passesOfJava, lost atomic.Int64
 
 	mu     sync.Mutex
-	since  map[*rlock.Hold]time.Time // when the next holder followed each of them; zero if none has
-	unseen time.Duration             // the longest that a caller has not noticed the next holder
-	token  int64                     // the last one
+	since  map[hold]time.Time // when the next holder followed each of them; zero if none has
+	unseen time.Duration      // the longest that a caller has not noticed the next holder
+	token  int64              // the last one
 }
 
 // begins notes a new holder, whose token is greater than all before.
-func (c *crowd) begins(h *rlock.Hold) {
+func (c *crowd) begins(h hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for other, at := range c.since {
@@ -55,7 +48,7 @@ func (c *crowd) begins(h *rlock.Hold) {
 }
 
 // ends notes that a holder is about to give the lock back, or knows that it has lost it.
-func (c *crowd) ends(h *rlock.Hold) {
+func (c *crowd) ends(h hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at := c.since[h]; !at.IsZero() {
@@ -65,28 +58,22 @@ func (c *crowd) ends(h *rlock.Hold) {
 }
 
 // takes has a caller hold the lock once, for a moment, unless it is refused or leaves.
-func (c *crowd) takes(ctx context.Context, lock locker, renewed bool) {
+func (c *crowd) takes(ctx context.Context, lock taker, renewed bool) {
 	asking, leave := context.WithCancel(ctx)
 	defer leave()
-	wait, forever := time.Duration(0), false
-	switch rand.IntN(4) {
-	case 0:
+	wait := endless
+	switch what := rand.IntN(4); {
+	case c.patient:
+	case what == 0:
 		wait = rand.N(3 * time.Millisecond)
-	case 1:
+	case what == 1:
 		time.AfterFunc(rand.N(2*time.Millisecond), leave)
-		forever = true
-	case 2:
-		forever = true
+	case what == 2:
+		wait = 0
 	}
-	var h *rlock.Hold
-	var err error
-	if forever {
-		h, err = lock.Lock(asking)
-	} else {
-		h, _, err = lock.TryLock(ctx, wait, 0)
-		if errors.Is(err, rratelimiter.ErrNoAnswer) { // the wait was shorter than a trip on a busy machine
-			err = nil
-		}
+	h, err := lock.takes(asking, wait, 0)
+	if wait != endless && errors.Is(err, rratelimiter.ErrNoAnswer) { // the wait was shorter than a trip
+		err = nil
 	}
 	c.allows(err)
 	if h == nil {
@@ -101,7 +88,7 @@ func (c *crowd) takes(ctx context.Context, lock locker, renewed bool) {
 	}
 	if renewed && rand.IntN(10) == 0 { // a renewal comes meanwhile
 		select {
-		case <-h.Context().Done():
+		case <-h.(*rlock.Hold).Context().Done():
 		case <-time.After(1500 * time.Millisecond):
 		}
 	}
@@ -109,6 +96,9 @@ func (c *crowd) takes(ctx context.Context, lock locker, renewed bool) {
 	switch err = h.Unlock(ctx); {
 	case err == nil:
 		c.passes.Add(1)
+		if _, java := lock.(*thread); java {
+			c.passesOfJava.Add(1)
+		}
 	case errors.Is(err, rlock.ErrLost):
 		c.lost.Add(1)
 	}
@@ -117,7 +107,7 @@ func (c *crowd) takes(ctx context.Context, lock locker, renewed bool) {
 
 // allows fails the test on an error that may not be.
 func (c *crowd) allows(err error) {
-	if err != nil && !errors.Is(err, context.Canceled) && (c.may == nil || !c.may(err)) {
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errRefused) && (c.may == nil || !c.may(err)) {
 		c.Error(err)
 	}
 }
@@ -151,6 +141,7 @@ type trouble struct {
 	only    string // the kind of lock, all if it is empty
 	on      func(t *testing.T) *env
 	from    string               // the processes of the callers
+	patient bool                 // no caller tries, or leaves
 	may     func(err error) bool // which errors calls may return
 	befalls func(c *crowd)       // returns when it has passed
 	overlap time.Duration        // how long a caller may not know that it has lost the lock
@@ -226,31 +217,35 @@ func TestOneHolder(t *testing.T) {
 			if x.only != "" && x.only != name {
 				continue
 			}
-			t.Run(what+", "+name, func(t *testing.T) {
-				c := &crowd{play: newPlay(x.on(t), of), trouble: x, since: map[*rlock.Hold]time.Time{}}
-				working, stop := context.WithCancel(t.Context())
-				var all sync.WaitGroup
-				for letter := range strings.SplitSeq(x.from, "") {
-					lock := of(c.process(letter).locks, c.name)
-					for range 4 {
-						all.Go(func() {
-							for working.Err() == nil {
-								c.takes(t.Context(), lock, letter == "w")
-							}
-						})
-					}
+			t.Run(what+", "+name, func(t *testing.T) { x.strikes(newPlay(x.on(t), of)) })
+		}
+	}
+}
+
+// strikes has a crowd take the lock of p while the trouble befalls it.
+func (x trouble) strikes(p *play) {
+	p.Helper()
+	c := &crowd{play: p, trouble: x, since: map[hold]time.Time{}}
+	working, stop := context.WithCancel(p.Context())
+	var all sync.WaitGroup
+	for letter := range strings.SplitSeq(x.from, "") {
+		for i := range 4 {
+			lock := c.caller(fmt.Sprint(letter, i)).lock
+			all.Go(func() {
+				for working.Err() == nil {
+					c.takes(p.Context(), lock, letter == "w")
 				}
-				x.befalls(c)
-				stop()
-				start := time.Now()
-				all.Wait()
-				lasted(t, "the last caller ended after", time.Since(start), 0, patience/2)
-				lasted(t, "two callers held it at once", c.unseen, 0, x.overlap)
-				NoError(t, c.free())
-				NoError(t, c.tells("z1 takes; z1 unlocks"))
 			})
 		}
 	}
+	x.befalls(c)
+	stop()
+	start := time.Now()
+	all.Wait()
+	lasted(p, "the last caller ended after", time.Since(start), 0, patience/2)
+	lasted(p, "two callers held it at once", c.unseen, 0, x.overlap)
+	NoError(p, c.free())
+	NoError(p, c.tells("z1 takes; z1 unlocks"))
 }
 
 // storm breaks connections, loses replies and holds requests back until stop is called.
@@ -346,50 +341,4 @@ func TestRelockDuringUnlocksLeavesNothingBehind(t *testing.T) {
 		}
 		want(t, "locks", s.look.Exists(ctx, s.name).Val(), 0)
 	}
-}
-
-// envSleeper has the test binary be a process that takes a lock: the address of Redis.
-const envSleeper = "RLOCK_TEST_SLEEPER"
-
-// sleeper takes a lock, and unlocks it when it reads a line. It prints its token, and what Unlock says.
-func sleeper(addr string) error {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	limiters := rratelimiter.New(rdb)
-	locks := rlock.New(limiters, rlock.WithWatchdogTimeout(300*time.Millisecond))
-	h, err := locks.FencedLock("l").Lock(context.Background())
-	if err != nil {
-		return err
-	}
-	fmt.Println(h.Token())
-	_, _ = fmt.Scanln()
-	fmt.Println(h.Unlock(context.Background()))
-	return errors.Join(limiters.Close(), rdb.Close())
-}
-
-// A process is suspended past its lease. Another one gets the lock, with a greater token; the first one
-// knows when it continues, and no earlier.
-func TestSuspendedHolder(t *testing.T) {
-	s := onRedis(t)
-	cmd := exec.CommandContext(t.Context(), must(os.Executable())(t))
-	cmd.Env, cmd.Stderr = append(os.Environ(), envSleeper+"="+s.server.Addr), os.Stderr
-	in := must(cmd.StdinPipe())(t)
-	out := bufio.NewScanner(must(cmd.StdoutPipe())(t))
-	NoError(t, cmd.Start())
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	out.Scan()
-	token := must(strconv.ParseInt(out.Text(), 10, 64))(t)
-	var status syscall.WaitStatus
-	NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
-	must(syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil))(t)
-	want(t, "all its threads stand still", status.Stopped(), true)
-	must(in.Write([]byte("\n")))(t) // it would go on now
-
-	h := must(s.locks.FencedLock("l").Lock(within(t)))(t)
-	if h.Token() <= token {
-		t.Errorf("token %d after %d", h.Token(), token)
-	}
-	NoError(t, cmd.Process.Signal(syscall.SIGCONT))
-	out.Scan()
-	WantText(t, errors.New(out.Text()), rlock.ErrLost.Error())
-	NoError(t, h.Unlock(within(t)))
 }

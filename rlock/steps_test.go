@@ -67,6 +67,9 @@ var steps = map[string]func(p *play, ctx context.Context, words []string) error{
 	"head": func(p *play, _ context.Context, words []string) error {
 		return p.puts(p.look.LPush, p.word(words[0]), p.span(words, 1))
 	},
+	"ends": func(p *play, _ context.Context, words []string) error { // the place of an owner, after a time
+		return p.scores(p.word(words[0]), p.span(words, 1))
+	},
 	"wins": (*play).wins,
 	"place": func(p *play, _ context.Context, words []string) error {
 		return p.place(p.word(words[0]), words[1])
@@ -97,10 +100,22 @@ var steps = map[string]func(p *play, ctx context.Context, words []string) error{
 		})
 	},
 
-	"lease": func(p *play, ctx context.Context, words []string) error {
+	"lease": func(p *play, ctx context.Context, words []string) error { // of the lock, or of another key
+		key := p.word(append(words, "LOCK")[1])
 		return p.soon("a lease", func() error {
-			return p.is("it lasts", int64(p.look.PTTL(ctx, p.name).Val()), words[0])
+			return p.is("it lasts", int64(p.look.PTTL(ctx, key).Val()), words[0])
 		})
+	},
+	"keys": func(p *play, ctx context.Context, words []string) error { // of the lock, but idempotency keys
+		for i, word := range words {
+			words[i] = p.word(word)
+		}
+		all := p.look.Keys(ctx, "*"+strings.Trim(p.name, "{}x")+"*").Val()
+		all = slices.DeleteFunc(all, func(key string) bool {
+			return strings.HasPrefix(key, p.keys.IdempotencyKeys) || strings.Contains(key, "first")
+		})
+		slices.Sort(all)
+		return equal("keys", strings.Join(all, " "), strings.Join(words, " "))
 	},
 	"hash": func(p *play, ctx context.Context, words []string) error { // an owner and a count, if it is held
 		for i, word := range words {
@@ -228,9 +243,13 @@ func (p *play) place(owner, word string) error {
 func (p *play) puts(
 	push func(context.Context, string, ...any) *redis.IntCmd, owner string, left time.Duration,
 ) error {
+	return errors.Join(p.scores(owner, left), push(p.Context(), p.keys.Queue, owner).Err())
+}
+
+// scores has the place of an owner end after a time.
+func (p *play) scores(owner string, left time.Duration) error {
 	score := float64(time.Now().Add(left).UnixMilli())
-	scored := p.look.ZAdd(p.Context(), p.keys.Timeout, redis.Z{Score: score, Member: owner})
-	return errors.Join(scored.Err(), push(p.Context(), p.keys.Queue, owner).Err())
+	return p.look.ZAdd(p.Context(), p.keys.Timeout, redis.Z{Score: score, Member: owner}).Err()
 }
 
 // wins takes the lock for the head of the queue as Java does: it subtracts from all other scores what the
@@ -251,9 +270,12 @@ func (p *play) wins(ctx context.Context, words []string) error {
 	return ErrOf(tx.Exec(ctx))
 }
 
-// listens listens as another owner, or to the channel of a caller, which listens to that alone.
+// listens listens as another owner, or to the channel of a caller, which listens to that alone, or of all.
 func (p *play) listens(ctx context.Context, words []string) error {
-	channel, subscribe := p.keys.Channel+":"+p.word(words[0]), p.look.Subscribe
+	channel, subscribe := p.keys.Channel, p.look.Subscribe
+	if words[0] != "all" {
+		channel += ":" + p.word(words[0])
+	}
 	plain, shard := p.listeners(channel)
 	if shard > 0 {
 		subscribe = p.look.SSubscribe

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
@@ -35,6 +36,8 @@ type play struct {
 	proxy    *redistest.Proxy         // of the processes o and p
 	release  func()                   // lets pass what is held
 	rest     chan struct{}            // what the server keeps back until it is closed
+	peer     *javapeer.Peer           // in which the processes are that javas names by their letters
+	javas    string
 
 	mu        sync.Mutex // guards what follows
 	processes map[string]*process
@@ -247,6 +250,19 @@ func (p *play) loses(ctx context.Context, way string, words []string) error {
 	}
 	return err
 }
+
+// kind returns the kind of the lock, as Java names it.
+func (p *play) kind() javapeer.LockKind {
+	switch p.of(p.locks, p.name).(type) {
+	case *rlock.FencedLock:
+		return javapeer.Fenced
+	case *rlock.FairLock:
+		return javapeer.Fair
+	}
+	return javapeer.Reentrant
+}
+
+func (p *play) fenced() bool { return p.kind() == javapeer.Fenced }
 
 // settle waits until all goroutines of a bubble wait.
 func (p *play) settle() {

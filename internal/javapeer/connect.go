@@ -59,12 +59,6 @@ func ScanInterval(d time.Duration) ConnectOption {
 	return func(a args) { a["scanInterval"] = d.Milliseconds() }
 }
 
-// LockWatchdogTimeout sets the lease of a lock that is taken without one. The
-// instance renews it every third of that time. The default is 30 s.
-func LockWatchdogTimeout(d time.Duration) ConnectOption {
-	return func(a args) { a["lockWatchdogTimeout"] = d.Milliseconds() }
-}
-
 // Connect creates a Redisson instance on the Redis at address, host:port or a
 // URL. The peer knows the instance as client. Connect returns its id, which is in
 // the keys of PER_CLIENT limiters, and in the owners of locks.

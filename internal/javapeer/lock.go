@@ -72,26 +72,16 @@ func doLock(ctx context.Context, l *Lock, op string, a args) error {
 // on returns the arguments of a call on a thread.
 func on(thread string) args { return args{"thread": thread} }
 
-// timed returns the arguments of a call on a thread that waits at most wait.
-func timed(thread string, wait time.Duration) args {
-	return args{"thread": thread, "wait": wait.Milliseconds()}
-}
-
-// leased adds the lease to the arguments of a call.
-func (a args) leased(lease time.Duration) args {
-	a["lease"] = lease.Milliseconds()
+// taking returns the arguments of a call that takes a lock with a lease, unless that is 0.
+func taking(thread string, lease time.Duration) args {
+	a := on(thread)
+	setPositive(a, "lease", lease.Milliseconds())
 	return a
-}
-
-// Lock is lock(). When ctx ends first, the thread goes on waiting and may take the
-// lock later.
-func (l *Lock) Lock(ctx context.Context, thread string) error {
-	return doLock(ctx, l, "lock", on(thread))
 }
 
 // LockLease is lock(lease, unit).
 func (l *Lock) LockLease(ctx context.Context, thread string, lease time.Duration) error {
-	return doLock(ctx, l, "lock", on(thread).leased(lease))
+	return doLock(ctx, l, "lock", taking(thread, lease))
 }
 
 // TryLock is tryLock(), which does not wait.
@@ -99,40 +89,27 @@ func (l *Lock) TryLock(ctx context.Context, thread string) (bool, error) {
 	return askLock[bool](ctx, l, "tryLock", on(thread))
 }
 
-// TryLockWait is tryLock(wait, unit), also for a wait of 0.
-func (l *Lock) TryLockWait(ctx context.Context, thread string, wait time.Duration) (bool, error) {
-	return askLock[bool](ctx, l, "tryLock", timed(thread, wait))
-}
-
-// StartLock is Lock for a caller that waits later. The outcome is null.
-func (l *Lock) StartLock(thread string) *Started[any] {
-	return start[any](l.peer, "lock.lock", l.about(on(thread)))
-}
-
-// StartLockLease is LockLease for a caller that waits later. The outcome is null.
-func (l *Lock) StartLockLease(thread string, lease time.Duration) *Started[any] {
-	return start[any](l.peer, "lock.lock", l.about(on(thread).leased(lease)))
-}
-
-// StartLockInterruptibly is lockInterruptibly() for a caller that waits later. Interrupt
-// ends it. The outcome is null.
-func (l *Lock) StartLockInterruptibly(thread string) *Started[any] {
-	return start[any](l.peer, "lock.lockInterruptibly", l.about(on(thread)))
-}
-
-// StartTryLock is TryLockWait for a caller that waits later.
-func (l *Lock) StartTryLock(thread string, wait time.Duration) *Started[bool] {
-	return start[bool](l.peer, "lock.tryLock", l.about(timed(thread, wait)))
-}
-
-// StartTryLockLease is tryLock(wait, lease, unit) for a caller that waits later.
-func (l *Lock) StartTryLockLease(thread string, wait, lease time.Duration) *Started[bool] {
-	return start[bool](l.peer, "lock.tryLock", l.about(timed(thread, wait).leased(lease)))
+// Start begins to take the lock. If wait is below 0 it is lockInterruptibly(), or lock(lease, unit), and the
+// outcome is nil. Otherwise it is tryLock with the wait, and with the lease unless that is 0; without either
+// it is tryLock(). Interrupt ends all but lock.
+func (l *Lock) Start(thread string, wait, lease time.Duration) *Started[*bool] {
+	op, a := "lock.tryLock", taking(thread, lease)
+	switch {
+	case wait >= 0 && wait+lease > 0:
+		a["wait"] = wait.Milliseconds()
+	case wait < 0 && lease > 0:
+		op = "lock.lock"
+	case wait < 0:
+		op = "lock.lockInterruptibly"
+	}
+	return start[*bool](l.peer, op, l.about(a))
 }
 
 // StartTryLockAsync is tryLockAsync(wait, lease, unit) for a caller that waits later.
 func (l *Lock) StartTryLockAsync(thread string, wait, lease time.Duration) *Started[bool] {
-	return start[bool](l.peer, "lock.tryLockAsync", l.about(timed(thread, wait).leased(lease)))
+	a := taking(thread, lease)
+	a["wait"] = wait.Milliseconds()
+	return start[bool](l.peer, "lock.tryLockAsync", l.about(a))
 }
 
 // Unlock is unlock(). Without a hold of the thread it returns an Error, an
@@ -144,11 +121,6 @@ func (l *Lock) Unlock(ctx context.Context, thread string) error {
 // ForceUnlock is forceUnlock().
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	return askLock[bool](ctx, l, "forceUnlock", args{})
-}
-
-// Delete is delete() of RObject, which the classes of all locks have.
-func (l *Lock) Delete(ctx context.Context) (bool, error) {
-	return askLock[bool](ctx, l, "delete", args{})
 }
 
 // IsLocked is isLocked().
@@ -181,19 +153,6 @@ func (l *Lock) Owner(ctx context.Context, thread string) (string, error) {
 // LockAndGetToken is lockAndGetToken().
 func (l *Lock) LockAndGetToken(ctx context.Context, thread string) (int64, error) {
 	return askLock[int64](ctx, l, "lockAndGetToken", on(thread))
-}
-
-// TryLockAndGetToken is tryLockAndGetToken(wait, unit). If the lock is not taken, the
-// token is nil. If the wait ends while Redisson still subscribes, it is an Error.
-func (l *Lock) TryLockAndGetToken(
-	ctx context.Context, thread string, wait time.Duration,
-) (token *int64, err error) {
-	return askLock[*int64](ctx, l, "tryLockAndGetToken", timed(thread, wait))
-}
-
-// StartLockAndGetToken is LockAndGetToken for a caller that waits later.
-func (l *Lock) StartLockAndGetToken(thread string) *Started[int64] {
-	return start[int64](l.peer, "lock.lockAndGetToken", l.about(on(thread)))
 }
 
 // Token is getToken(): the last token that anyone was given, or 0.

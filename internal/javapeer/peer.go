@@ -95,17 +95,11 @@ func (p *Peer) Close() error {
 	select {
 	case <-p.done:
 	case <-patience.C:
-		p.Kill()
+		_ = p.cmd.Process.Kill() // it may have ended already
+		<-p.done
 	}
 	if !p.cmd.ProcessState.Success() {
 		return p.err
 	}
 	return nil
-}
-
-// Kill ends the peer as SIGKILL does: it releases nothing. It returns when the process is
-// gone. Close returns an error after that.
-func (p *Peer) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended already
-	<-p.done
 }

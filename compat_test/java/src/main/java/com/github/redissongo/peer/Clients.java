@@ -95,9 +95,6 @@ final class Clients {
         if (request.has("namePrefix")) {
             NewerApi.setNamePrefix(config, mode, request.text("namePrefix"));
         }
-        if (request.has("lockWatchdogTimeout")) {
-            config.setLockWatchdogTimeout(request.integer("lockWatchdogTimeout"));
-        }
         return config;
     }
 

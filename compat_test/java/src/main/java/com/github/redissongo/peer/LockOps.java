@@ -4,7 +4,6 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
-import org.redisson.api.RObject;
 
 /** The methods of RLock and RFencedLock, each under "lock." and its own name. */
 final class LockOps {
@@ -68,16 +67,12 @@ final class LockOps {
     /** RFencedLock is there since 3.19.0. */
     private void addTokens() {
         askOnThread("lockAndGetToken", (lock, request) -> NewerApi.callFenced(lock, "lockAndGetToken"));
-        askOnThread("tryLockAndGetToken", (lock, request) -> NewerApi
-                .callFenced(lock, "tryLockAndGetToken", request.integer("wait"), MS));
         ask("getToken", (lock, request) -> NewerApi.callFenced(lock, "getToken"));
     }
 
-    /** RLock has no delete, but its class is that of an object. */
     private void addUnlocking() {
         doesOnThread("unlock", (lock, request) -> lock.unlock());
         ask("forceUnlock", (lock, request) -> lock.forceUnlock());
-        ask("delete", (lock, request) -> ((RObject) lock).delete());
     }
 
     private void addLooks() {
