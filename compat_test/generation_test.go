@@ -54,14 +54,6 @@ var older = func() (list []*generation) {
 	return list
 }()
 
-// labels returns those of specs beside the generation.
-func (g *generation) labels(of string) Labels {
-	if g == newest {
-		return Label(of)
-	}
-	return Label(of, thorough)
-}
-
 func newGeneration(version string) *generation {
 	g := &generation{version: version}
 	g.javas = []*javaSide{{client: "j1", from: g}, {client: "j2", from: g}}
@@ -141,11 +133,11 @@ func (g *generation) beside() int {
 // generation apart. docs/versions.md says the same for users.
 var _ = func() bool {
 	for _, g := range older {
-		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, g.labels("matrix"), func() {
+		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, Label("matrix", thorough), func() {
 			BeforeAll(g.start, NodeTimeout(5*time.Minute)) // may have to build it
 			besideSpecs(g)
 			nameSpecs(g)
-			togetherSpecs(g, 30, 300*time.Millisecond, 1500*time.Millisecond, 0.2)
+			togetherSpecs(g, 30, 300*time.Millisecond, 1500*time.Millisecond)
 		})
 	}
 	return true

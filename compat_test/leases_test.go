@@ -41,7 +41,7 @@ var _ = Describe("Leases of Go beside Java", func() {
 		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, rate, interval)))
 		var log grants.Log
 		var group sync.WaitGroup
-		group.Go(func() { javaHammers(ctx, name, duration, &log) })
+		group.Go(func() { newest.javaHammers(ctx, name, 2, duration, &log) })
 		rdb := server.Client(GinkgoT())
 		trips := redistest.RoundTrips(rdb)
 		c := rratelimiter.New(rdb, leases)

@@ -53,32 +53,3 @@ var _ = Describe("Shares of a limit too small for all", func() {
 		Expect(wrong).To(BeEmpty())
 	}, NodeTimeout(10*time.Minute))
 })
-
-// whileRunning measures which part of the time this process runs, until the function that it returns is
-// called: a machine that stands still, or is busy with other work, wakes it late. 1 is always.
-func whileRunning() (part func() float64) {
-	const often = 2 * time.Millisecond
-	stop, result := make(chan struct{}), make(chan float64)
-	go func() {
-		tick := time.NewTicker(often)
-		defer tick.Stop()
-		start := time.Now()
-		last, late := start, time.Duration(0)
-		for {
-			select {
-			case <-tick.C:
-				if over := time.Since(last) - 2*often; over > 0 {
-					late += over
-				}
-				last = time.Now()
-			case <-stop:
-				result <- 1 - late.Seconds()/max(time.Since(start).Seconds(), 1e-9)
-				return
-			}
-		}
-	}()
-	return func() float64 {
-		close(stop)
-		return <-result
-	}
-}

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/compare"
@@ -22,6 +23,12 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
+
+// go-redis would print each connection that breaks here.
+func init() { logging.Disable() }
+
+// patience bounds every wait for something that must come.
+const patience = 20 * time.Second
 
 func TestCompat(t *testing.T) {
 	t.Parallel() // beside TestServers

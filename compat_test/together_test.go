@@ -43,41 +43,28 @@ func nameSpecs(g *generation) {
 	})
 }
 
-var _ = Describe("Both at once", func() { togetherSpecs(newest, 50, time.Second, 5*time.Second, 0.95) })
+var _ = Describe("Both at once", func() { togetherSpecs(newest, 50, time.Second, 5*time.Second) })
 
 // togetherSpecs is the spec of Go and a generation that work on one limiter for
-// some time. Together they must get at least a part of what the machine lets them take.
-func togetherSpecs(g *generation, rate int, interval, duration time.Duration, part float64) {
-	javas, gos := g.javas, g.gos
-
-	It("never get more than the rate in any interval, and get most of it", func(ctx SpecContext) {
+// some time. That they get most of the limit is for the spec of shares.
+func togetherSpecs(g *generation, rate int, interval, duration time.Duration) {
+	It("never get more than the rate in any interval", func(ctx SpecContext) {
 		const callers = 4
 		name := redistest.Name(GinkgoT())
-		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, int64(rate), interval)))
-		yes(gos[0].limiter(name).TryAcquire(ctx, 1, 0)) // there are keys to watch
+		yes(g.gos[0].limiter(name).TrySetRate(ctx, config(overall, int64(rate), interval)))
+		yes(g.gos[0].limiter(name).TryAcquire(ctx, 1, 0)) // there are keys to watch
 		watch := watchState(ctx, keysOf(name), int64(rate))
 
 		var log grants.Log
 		var group sync.WaitGroup
-		start, running := time.Now(), whileRunning()
-		// Java tries every ms. If it waited, its timer would fire too late to get
-		// anything beside Go.
-		group.Go(func() {
-			defer GinkgoRecover()
-			granted, _, err := g.peer.Limiter(javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
-				Permits: 1, Threads: callers, Duration: duration,
-				Clients: []string{javas[0].client, javas[1].client}})
-			done(err)
-			noteJava(&log, granted)
-		})
+		group.Go(func() { g.javaHammers(ctx, name, callers, duration, &log) })
 		for i := range callers {
 			group.Go(func() {
 				defer GinkgoRecover()
-				hammer(ctx, gos[i%2].c.RateLimiter(name), duration, &log)
+				hammer(ctx, g.gos[i%2].c.RateLimiter(name), duration, &log)
 			})
 		}
 		group.Wait()
-		elapsed, ran := time.Since(start), running()
 
 		Expect(watch()).To(BeNumerically(">", 10*int(duration/time.Second)),
 			"looks at the keys, each of which was right")
@@ -86,10 +73,6 @@ func togetherSpecs(g *generation, rate int, interval, duration time.Duration, pa
 		for _, e := range log.Entries() {
 			perSide[e.Process]++
 		}
-		allowed := rate * (int(elapsed/interval) + 1)
-		least := int(part * ran * float64(rate) * float64(duration/interval))
-		Expect(perSide["Go"]+perSide["Java"]).To(BeNumerically(">=", least),
-			"of %d that the limit allows", allowed)
 		AddReportEntry("granted", perSide)
 		Expect(perSide["Go"]).To(BeNumerically(">", 0))
 		Expect(perSide["Java"]).To(BeNumerically(">", 0))
@@ -103,7 +86,7 @@ var _ = Describe("Releases of several processes beside Java", func() {
 		yes(gos[0].limiter(name).TrySetRate(ctx, config(overall, rate, interval)))
 		var log grants.Log
 		var group sync.WaitGroup
-		group.Go(func() { javaHammers(ctx, name, duration, &log) })
+		group.Go(func() { newest.javaHammers(ctx, name, 2, duration, &log) })
 		for i := range 3 {
 			c := rratelimiter.New(server.Client(GinkgoT()))
 			DeferCleanup(c.Close)
@@ -165,20 +148,18 @@ func takesAndReleases(ctx context.Context, l *rratelimiter.RateLimiter, duration
 	}
 }
 
-// javaHammers is hammer by two threads of Java.
-func javaHammers(ctx context.Context, name string, duration time.Duration, log *grants.Log) {
+// javaHammers is hammer by threads of two instances of Java, which try every ms: if they waited, their timer
+// would fire too late to get anything beside Go. A grant is between two times in whole ms.
+func (g *generation) javaHammers(ctx context.Context, name string, threads int, duration time.Duration,
+	log *grants.Log,
+) {
 	defer GinkgoRecover()
-	granted, _, err := peer.Limiter(javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
-		Permits: 1, Threads: 2, Duration: duration, Clients: []string{javas[0].client}})
+	granted, _, err := g.peer.Limiter(g.javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
+		Threads: threads, Duration: duration, Clients: []string{g.javas[0].client, g.javas[1].client}})
 	done(err)
-	noteJava(log, granted)
-}
-
-// noteJava notes grants of Java, each between two times in whole ms.
-func noteJava(log *grants.Log, granted [][2]time.Time) {
-	for _, g := range granted {
-		end := g[1].Add(time.Millisecond)
-		log.Add(grants.Entry{Process: "Java", Start: g[0], End: end, Permits: 1, Dated: true})
+	for _, at := range granted {
+		end := at[1].Add(time.Millisecond)
+		log.Add(grants.Entry{Process: "Java", Start: at[0], End: end, Permits: 1, Dated: true})
 	}
 }
 

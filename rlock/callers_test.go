@@ -348,12 +348,16 @@ func (c *caller) lastToken(ctx context.Context) (int64, error) {
 	return c.lock.(goLock).locker.(*rlock.FencedLock).LastToken(ctx)
 }
 
+// isOwner is the form of an owner in Redis.
+var isOwner = regexp.MustCompile(`^[0-9a-f-]{36}:[1-9]\d*$`)
+
 // holds keeps a hold.
 func (c *caller) holds(h hold, err error) error {
-	if err == nil {
-		c.hold, c.owner = h, h.Owner()
+	if err != nil {
+		return err
 	}
-	return err
+	c.hold, c.owner = h, h.Owner()
+	return equal("is an owner", isOwner.MatchString(c.owner), true)
 }
 
 // passes has the caller get the lock that it waits for, and unlock it.

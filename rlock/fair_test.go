@@ -23,8 +23,7 @@ func TestFair(t *testing.T) {
 	t.Parallel()
 	tell(t, kinds["fair"], map[string]string{
 		"callers of several processes get the lock in the order in which they asked": "" +
-			"a1 locks; a2 waits; b1 waits; c1 waits; a3 waits; b2 waits; queue a2 b1 c1 a3 b2; " +
-			"a1 unlocks; " +
+			"a1 locks; a2 waits; b1 waits; c1 waits; a3 waits; b2 waits; queue a2 b1 c1 a3 b2; a1 unlocks; " +
 			"a2 has; queue b1 c1 a3 b2; a2 unlocks; b1 has; b1 unlocks; c1 has; queue a3 b2; c1 unlocks; " +
 			"a3 has; a3 unlocks; b2 has; b2 unlocks; free",
 		"a single attempt is refused while a caller waits, and leaves nothing behind (I5)": "" +
@@ -50,14 +49,12 @@ func TestFair(t *testing.T) {
 			"a1 locks; a1 unlocks; a2 locks; a2 unlocks; tidied a; head a1 1h; a3 locks; a4 waits; " +
 			"head a2 1h; a3 unlocks; a4 has; a4 unlocks; free",
 		"the idempotency key of a caller that has left stays until its request arrives, and no longer": "" +
-			"held within 200ms p1 locks; now; done p1 ! DeadlineExceeded; ran 1; tidied p; " +
-			"idempotency 1; late; " +
-			"idempotency 0; free",
+			"held within 200ms p1 locks; now; done p1 ! DeadlineExceeded; ran 1; tidied p; idempotency 1; " +
+			"late; idempotency 0; free",
 		"callers leave a server that pauses writes on time, and the queue after it": "" +
 			"a1 locks 1h; b1 waits; a2 waits; b2 waits; redis CLIENT PAUSE 20000 WRITE; a2 leaves; now; " +
 			"b3 takes 200ms ! ErrNoAnswer; after 200ms..19s; queue b1 a2 b2; redis CLIENT UNPAUSE; " +
-			"queue b1 b2; " +
-			"a1 serves; free",
+			"queue b1 b2; a1 serves; free",
 		"the clock is set back: a dead waiter blocks the queue until 30 s after a living one is renewed": "" +
 			"a1 locks 1h; put " + deadGo + " 30s; b1 waits; clock -1h; place b1 -1h..-59m29s; " +
 			"place " + deadGo + " -2h..-59m29s; b1 leaves; a1 unlocks",
@@ -97,14 +94,12 @@ func TestFairInTime(t *testing.T) {
 		"a dead head with a long place": "" +
 			"now; put java:1 5m; a1 waits; a1 has; after 5m..300150ms; sent 0..320; a1 unlocks; free",
 		"a caller that waits while the lock is held asks for nothing but its place": "" +
-			"a1 locks; b1 waits; b2 waits; b3 waits; sleep 1s; now; sleep 10m; sent 0..125; " +
-			"a1 serves; free",
+			"a1 locks; b1 waits; b2 waits; b3 waits; sleep 1s; now; sleep 10m; sent 0..125; a1 serves; free",
 		"a dead process holds up the others for 30 s, not each of its callers": dead +
 			"b1 has; b1 unlocks; b2 has; b2 unlocks; b3 has; after 19s..31s; b3 unlocks; free",
 		"a caller behind Java keeps its place when Java wins, and takes what it had added off (I4, I10)": "" +
 			"a1 locks 1h; put java:1 5m; put java:2 10m; a2 waits; sleep 285s; wins java:1 5m; sleep 1s; " +
-			"wins java:2 5m; place a2 10s..30s; b1 refused 0s; queue a2; redis DEL LOCK; a2 has; " +
-			"a2 unlocks",
+			"wins java:2 5m; place a2 10s..30s; b1 refused 0s; queue a2; redis DEL LOCK; a2 has; a2 unlocks",
 		"behind Java, which has waited for long, places outlast its win": "" +
 			"redis HSET LOCK holder:1 1; put java:1 10s; a1 waits; b1 waits; wins java:1 5m; " +
 			"place a1 29s..30s; place b1 29s..30s",
@@ -117,8 +112,7 @@ func TestFairInTime(t *testing.T) {
 			"a1 locks; a2 waits; redis DEL QUEUE SCORES; sleep 11s; queue a2; now; a1 unlocks; a2 has; " +
 			"after 0s..0s; a2 unlocks; free",
 		"and within 10 s after the list was lost": "" +
-			"a1 locks; a2 waits; redis DEL QUEUE; sleep 11s; queue a2; a1 unlocks; a2 has; a2 unlocks; " +
-			"free",
+			"a1 locks; a2 waits; redis DEL QUEUE; sleep 11s; queue a2; a1 unlocks; a2 has; a2 unlocks; free",
 		"they keep their order if the sorted set was lost (I11a)": "" +
 			"a1 locks; a2 waits; a3 waits; a4 waits; redis DEL SCORES; sleep 11s; queue a2 a3 a4; now; " +
 			"a1 serves; after 0s; free",
@@ -135,12 +129,10 @@ func TestFairInTime(t *testing.T) {
 		"a bounded wait has a place that ends soon after it": "" +
 			"a1 locks; a2 waits 3s; sleep 1s; place a2 2s..3s; sleep 2500ms; queue; a1 unlocks; free",
 		"the longest wait has a place as any other": "" +
-			"a1 locks; a2 waits 9223372036854775807; sleep 1s; place a2 28900ms..29s; a1 unlocks; " +
-			"a2 has; " +
+			"a1 locks; a2 waits 9223372036854775807; sleep 1s; place a2 28900ms..29s; a1 unlocks; a2 has; " +
 			"a2 unlocks; free",
 		"callers that never unlock follow each other in order, as leases expire": "" +
-			"now; a1 locks 1s; b1 waits 10s 1s; a2 waits 10s 1s; b2 waits 10s 1s; queue b1 a2 b2; " +
-			"b1 has; " +
+			"now; a1 locks 1s; b1 waits 10s 1s; a2 waits 10s 1s; b2 waits 10s 1s; queue b1 a2 b2; b1 has; " +
 			"queue a2 b2; a2 has; queue b2; b2 has; after 3s..4s",
 		"places last as long as ever after callers have left, won and died": "a1 locks 1h; " +
 			strings.Repeat("a2 waits; a2 leaves; a2 waits; a3 refused 1s; m1 waits; a3 refused 1s; ", 4) +
@@ -157,8 +149,7 @@ func TestFairInTime(t *testing.T) {
 			"b1 unlocks",
 		"a caller whose turn comes before its subscription is there asks when it is": "" +
 			"a1 locks; a2 waits; rest SUBSCRIBE; a3 waits; a2 leaves; a1 unlocks; now; wake; a3 has; " +
-			"after 0s; " +
-			"a3 unlocks",
+			"after 0s; a3 unlocks",
 	})
 }
 

@@ -32,16 +32,13 @@ func TestLocks(t *testing.T) {
 			"redis PERSIST LOCK; a lasts -1; a3 unlocks",
 		"a lock is in Redis as Java writes it, and after Unlock nothing is left of it": "" +
 			"a1 locks; hash a1 1; lease 25s..30s; a1 relocks; hash a1 2; a1 holds 2; a1 unlocks; " +
-			"hash a1 1; " +
-			"a1 err; a1 unlocks; a1 over ! Canceled; a1 unlocks ! ErrNotHeld; a1 relocks ! ErrNotHeld; " +
-			"free; " +
-			"tidied a; idempotency 0",
+			"hash a1 1; a1 err; a1 unlocks; a1 over ! Canceled; a1 unlocks ! ErrNotHeld; " +
+			"a1 relocks ! ErrNotHeld; free; tidied a; idempotency 0",
 		"the callers of a process are served in the order in which they came": "" +
 			"a1 locks; sleep 0s; " + first.String() + turns.String() + "a51 unlocks; free",
 		"the name mapper is for all keys and channels": "" +
 			"n1 locks 1h; hash n1 1; b1 waits; n1 unlocks; b1 has; hash b1 1; n2 waits; b1 unlocks; " +
-			"n2 has; " +
-			"n2 unlocks; n sees none; free",
+			"n2 has; n2 unlocks; n sees none; free",
 		"an unlock that a failover has forgotten is made up for when its process wants the lock again": "" +
 			"a1 locks; a1 unlocks; tidied a; redis HSET LOCK a1 1; redis PEXPIRE LOCK 3600000; " +
 			"b1 refused 0s; a2 takes; a3 refused 0s; a2 unlocks",
@@ -75,10 +72,9 @@ func TestTokensGrow(t *testing.T) {
 		"whoever holds it": "" +
 			"a1 token 0; a1 locks; a1 token now; a2 refused 0s; a1 relocks; a1 token now; a1 follows; " +
 			"a1 unlocks; a1 unlocks; b1 locks 1m; b1 token now; b1 follows a1; b1 unlocks; a2 takes 1m; " +
-			"a2 follows b1; " +
-			"redis SET TOKEN 9000000000000000; a2 relocks; a2 token 9000000000000001; a2 unlocks; " +
-			"a2 unlocks; " +
-			"a3 takes; a3 token 9000000000000002; a3 unlocks; a4 token 9000000000000002",
+			"a2 follows b1; redis SET TOKEN 9000000000000000; a2 relocks; a2 token 9000000000000001; " +
+			"a2 unlocks; a2 unlocks; a3 takes; a3 token 9000000000000002; a3 unlocks; " +
+			"a4 token 9000000000000002",
 	})
 }
 
@@ -187,7 +183,6 @@ func TestLateCopies(t *testing.T) {
 	tell(t, kinds["plain"], map[string]string{
 		"a waiter that a late copy has served gets a full lease when it asks": "" +
 			"b1 locks; now; held p1 waits; cut; ran 2; redis DEL LOCK; late; redis PEXPIRE LOCK 5000; " +
-			"redis PUBLISH CHANNEL 0; p1 has; " +
-			"p lasts 10s..30s; p1 unlocks; b1 unlocks ! ErrLost; free",
+			"redis PUBLISH CHANNEL 0; p1 has; p lasts 10s..30s; p1 unlocks; b1 unlocks ! ErrLost; free",
 	})
 }

@@ -20,8 +20,7 @@ func TestRenewal(t *testing.T) {
 	tellKinds(t, map[string]string{
 		"one request renews it, and none after the Unlock": "" +
 			"a1 locks; sleep 11s; now; sleep 10s; sent 1; lease 29s; sleep 990s; sent 100; lease 29s; " +
-			"a1 err; " +
-			"a1 unlocks; sleep 1s; now; sleep 100s; sent 0",
+			"a1 err; a1 unlocks; sleep 1s; now; sleep 100s; sent 0",
 		"ForceUnlock": "a1 locks; a2@2 locks; b1 forces yes; " + lost + "free",
 		"DEL":         "a1 locks; a2@2 locks; redis DEL LOCK; " + lost + "free",
 		"another owner": "a1 locks; a2@2 locks; redis DEL LOCK; redis HSET LOCK java:1 1; " + lost +
@@ -40,8 +39,7 @@ func TestRenewal(t *testing.T) {
 			"a2 unlocks",
 		"it survives a short outage, in which it is tried once a second, and is renewed soon": "" +
 			"a1 locks; a2@2 locks 1h; sleep 11s; now; fail a; sleep 27s; sent 15..20; back a; " +
-			"sleep 1500ms; " +
-			"lease 28s..30s; sleep 100s; a1 err; a1 unlocks; a2@2 unlocks",
+			"sleep 1500ms; lease 28s..30s; sleep 100s; a1 err; a1 unlocks; a2@2 unlocks",
 		"a renewal that was carried out when the hold had ended is undone": "" +
 			"a1 locks; sleep 9s; freeze a; sleep 20500ms; redis PERSIST LOCK; a1 over ! ErrLost; thaw a; " +
 			"sleep 2s; free",
@@ -50,12 +48,10 @@ func TestRenewal(t *testing.T) {
 			"a1 unlocks ! ErrLost; hash a2 1; a2 unlocks",
 		"each Relock and each Unlock but the last gives it a new lease": "" +
 			"a1 locks 1s; sleep 900ms; a1 relocks; sleep 900ms; a1 unlocks; sleep 900ms; a1 err; " +
-			"sleep 100ms; " +
-			"a1 err ! ErrLost",
+			"sleep 100ms; a1 err ! ErrLost",
 		"a Relock that arrives after the lease is undone": "" +
 			"a1 locks 1m; freeze a; go a1 relocks; sleep 5s; redis PERSIST LOCK; a1 over ! ErrLost; " +
-			"thaw a; " +
-			"done a1 ! ErrLost; sleep 2s; free",
+			"thaw a; done a1 ! ErrLost; sleep 2s; free",
 		"and one of a renewed hold": "" +
 			"a1 locks; freeze a; go a1 relocks; sleep 5s; redis PERSIST LOCK; a1 over ! ErrLost; thaw a; " +
 			"done a1 ! ErrLost; sleep 2s; free",
