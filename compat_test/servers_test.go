@@ -48,8 +48,8 @@ func TestServers(t *testing.T) {
 // suiteOn runs the suite on another server and fails unless it passes. No spec of it skips itself.
 func suiteOn(t *testing.T, binary, info string) {
 	t.Helper()
-	args := []string{"-test.run=^TestCompat$", "-test.timeout=5m", "-ginkgo.no-color", "-ginkgo.fail-on-empty",
-		"-ginkgo.skip=" + notEvery}
+	args := []string{"-test.run=^TestCompat$", "-test.timeout=5m", "-ginkgo.no-color",
+		"-ginkgo.fail-on-empty", "-ginkgo.skip=" + notEvery}
 	for _, file := range everyServer {
 		redistest.Must(os.Stat(file))(t) // specs of a file that is not there would be left out
 		args = append(args, "-ginkgo.focus-file=/"+file)

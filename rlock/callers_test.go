@@ -234,7 +234,7 @@ var callerSteps = map[string]func(c *caller, ctx context.Context, words []string
 		return wanted(ErrOf(c.lock.takes(ctx, c.p.span(words, 0), 0)), []string{errRefused.Error()})
 	},
 	"waits": (*caller).waits,
-	"async": func(c *caller, ctx context.Context, words []string) error { // waits as tryLockAsync of Java
+	"async": func(c *caller, _ context.Context, words []string) error { // waits as tryLockAsync of Java
 		j := c.lock.(*thread)
 		started := j.StartTryLockAsync(j.name, c.p.span(words, 0), time.Hour)
 		c.turn = async(func() turn {
@@ -250,7 +250,8 @@ var callerSteps = map[string]func(c *caller, ctx context.Context, words []string
 			return equal("queues", len(queue) > 0 && queue[len(queue)-1] == c.owner, true)
 		})
 	},
-	"draws": func(c *caller, ctx context.Context, _ []string) (err error) { // locks as lockAndGetToken of Java
+	// locks as lockAndGetToken of Java
+	"draws": func(c *caller, ctx context.Context, _ []string) (err error) {
 		j := c.lock.(*thread)
 		c.hold = j
 		j.token, err = j.LockAndGetToken(ctx, j.name)

@@ -57,20 +57,25 @@ func (c *crowd) ends(h hold) {
 	delete(c.since, h)
 }
 
+// wait returns how long a caller waits, which may leave.
+func (c *crowd) wait(leave func()) time.Duration {
+	switch what := rand.IntN(4); {
+	case c.patient:
+	case what == 0:
+		return rand.N(3 * time.Millisecond)
+	case what == 1:
+		time.AfterFunc(rand.N(2*time.Millisecond), leave)
+	case what == 2:
+		return 0
+	}
+	return endless
+}
+
 // takes has a caller hold the lock once, for a moment, unless it is refused or leaves.
 func (c *crowd) takes(ctx context.Context, lock taker, renewed bool) {
 	asking, leave := context.WithCancel(ctx)
 	defer leave()
-	wait := endless
-	switch what := rand.IntN(4); {
-	case c.patient:
-	case what == 0:
-		wait = rand.N(3 * time.Millisecond)
-	case what == 1:
-		time.AfterFunc(rand.N(2*time.Millisecond), leave)
-	case what == 2:
-		wait = 0
-	}
+	wait := c.wait(leave)
 	h, err := lock.takes(asking, wait, 0)
 	if wait != endless && errors.Is(err, rratelimiter.ErrNoAnswer) { // the wait was shorter than a trip
 		err = nil
@@ -107,7 +112,9 @@ func (c *crowd) takes(ctx context.Context, lock taker, renewed bool) {
 
 // allows fails the test on an error that may not be.
 func (c *crowd) allows(err error) {
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errRefused) && (c.may == nil || !c.may(err)) {
+	switch {
+	case err == nil, isErr(context.Canceled, errRefused)(err), c.may != nil && c.may(err):
+	default:
 		c.Error(err)
 	}
 }
