@@ -58,9 +58,9 @@ var bothWaysOf = map[string]map[string]string{
 // docs/lock-internals.md.
 var besideJava = map[string]map[string]string{
 	"fenced": {"Go does not get a lock without a time to live, but Java does (H6)": "" +
-		"j1 locks 1h; redis PERSIST LOCK; a1 refused 0s; a1 refused 300ms; a lasts -1; hash j1 1; k1 draws; " +
-		"k1 token -1; hash j1 1; a1 waits; j1 unlocks; a1 has; a1 follows j1; k1 unlocks ! ErrLost; " +
-		"a1 unlocks; k2 draws; k2 follows a1; k2 unlocks; free"},
+		"j1 locks 1h; redis PERSIST LOCK; a1 refused 0s; a1 refused 300ms; a lasts -1; hash j1 1; " +
+		"k1 draws; k1 token -1; hash j1 1; a1 waits; j1 unlocks; a1 has; a1 follows j1; " +
+		"k1 unlocks ! ErrLost; a1 unlocks; k2 draws; k2 follows a1; k2 unlocks; free"},
 	"fair": {
 		"six callers are served in their order": "" +
 			"a1 locks 1h; j1 waits endless 1h; a2 waits; k1 waits endless 1h; b1 waits; " +
