@@ -92,12 +92,13 @@ func plays(t *testing.T, row string, spec func(p *play), opts ...rratelimiter.Op
 	}, opts...)
 }
 
-// process delays a script, or replies to it.
+// process delays the reply to a script, or replies itself.
 func (p *play) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 	code := p.code.Load().(string)
 	if code == "" || cmd.Name() != "evalsha" {
+		err := next(ctx, cmd)
 		time.Sleep(time.Duration(p.slow.Load()))
-		return next(ctx, cmd)
+		return err
 	}
 	cmd.SetErr(RedisError(code))
 	return cmd.Err()
