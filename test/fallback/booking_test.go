@@ -1,7 +1,6 @@
 package fallback_test
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -72,24 +71,6 @@ func (c *cutOff) untilBooked() {
 
 // isBooking reports whether a request is a booking.
 func isBooking(args []string) bool { return IsScript(args) && len(args) > 3+3+12 }
-
-// A booking whose reply is lost is sent again, and booked once.
-func TestGrantsAreBookedOnce(t *testing.T) {
-	c := newCutOff(t)
-	c.grants(7)
-	c.Proxy.SwallowReplyTo(2, isBooking)
-	c.Proxy.Up()
-	c.untilBooked()
-	if n := c.Proxy.Swallowed(); n != 2 {
-		t.Errorf("%d replies were lost", n)
-	}
-	c.UntilOut(7)
-	value, err := strconv.Atoi(c.Look.Get(t.Context(), c.l.ValueKey()).Val())
-	if err != nil || value != 3 {
-		t.Errorf("value %d, %v; want 3", value, err)
-	}
-	c.l.Has(3)
-}
 
 // A booking whose reply is lost is booked once, also if another Client gives permits back out of its record
 // before the second copy comes.

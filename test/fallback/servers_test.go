@@ -2,7 +2,6 @@ package fallback_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -184,61 +183,4 @@ func onEachServer(t *testing.T, rdb redis.UniversalClient, dead *redistest.Serve
 	thaw()
 	Until(t, func() bool { return !c.Health().Degraded })
 	expect(false, limiters[true])
-}
-
-// longestOfMany has 10,000 callers acquire a permit at once, and returns how long the last one took.
-func longestOfMany(t *testing.T, l *rratelimiter.RateLimiter) (worst time.Duration) {
-	t.Helper()
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	for range 10_000 {
-		all.Go(func() {
-			start := time.Now()
-			ok, err := l.TryAcquire(t.Context(), 1, time.Minute)
-			took := time.Since(start)
-			mu.Lock()
-			defer mu.Unlock()
-			if !ok || err != nil {
-				t.Errorf("%v, %v", ok, err)
-			}
-			worst = max(worst, took)
-		})
-	}
-	all.Wait()
-	return worst
-}
-
-// A server stops while 10,000 callers ask: each returns by the end of the budget,
-// and a slow Redis is no better than a dead one.
-func TestTenThousandCallersHaveAnswersWithinTheBudget(t *testing.T) {
-	for name, fails := range map[string]func(s *redistest.Server, p *redistest.Proxy) (back func()){
-		"stopped": func(s *redistest.Server, _ *redistest.Proxy) func() {
-			return s.Freeze(t)
-		},
-		"slow": func(_ *redistest.Server, p *redistest.Proxy) func() {
-			p.Delay(2 * budget)
-			return func() { p.Delay(0) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := redistest.Start(t)
-			p := redistest.StartProxy(t, s.Addr)
-			rdb := redis.NewClient(&redis.Options{Addr: p.Addr})
-			c := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackAllow))
-			t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
-			l := c.RateLimiter(redistest.Name(t))
-			NoError(t, l.SetRate(t.Context(), Overall, 1_000_000, time.Hour))
-			NoError(t, ErrOf(l.TryAcquire(t.Context(), 1, 0)))
-			usual := longestOfMany(t, l) // what 10,000 callers take on this machine
-			back := fails(s, p)
-			if worst := longestOfMany(t, l); worst > budget+usual+Slack {
-				t.Errorf("the last of 10,000 after %v, with Redis after %v", worst, usual)
-			}
-			back()
-			Until(t, func() bool {
-				r, err := l.Allow(t.Context(), 1)
-				return err == nil && !r.Degraded && !errors.Is(c.Health().Cause, rratelimiter.ErrNoAnswer)
-			})
-		})
-	}
 }
