@@ -32,29 +32,6 @@ func ExampleClient_Keyed() {
 	// bob true <nil>
 }
 
-func ExampleKeyed_Allow() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	downloads := client.Keyed("downloads", 3, time.Hour)
-	result, err := downloads.Allow(ctx, "alice", 2)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(result.Allowed, result.Name, result.Remaining, "of", result.Limit)
-	result, err = downloads.Allow(ctx, "alice", 2)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(result.Allowed, "retry after", result.RetryAfter.Round(time.Minute))
-	// Output:
-	// true downloads:{alice} 1 of 3
-	// false retry after 1h0m0s
-}
-
 func ExampleKeyed_RateLimiter() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})

@@ -61,50 +61,6 @@ func ExampleRateLimiter_Acquire() {
 	// context deadline exceeded
 }
 
-func ExampleRateLimiter_Release() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	limiter := client.RateLimiter("release")
-	if err := limiter.SetRate(ctx, rratelimiter.Overall, 5, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	if err := limiter.Acquire(ctx, 5); err != nil {
-		log.Fatal(err)
-	}
-	if err := limiter.Release(ctx, 2); err != nil { // did not need them after all
-		log.Fatal(err)
-	}
-	fmt.Println(limiter.AvailablePermits(ctx))
-	// Output: 2 <nil>
-}
-
-func ExampleRateLimiter_UpdateRate() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	limiter := client.RateLimiter("update")
-	if err := limiter.SetRate(ctx, rratelimiter.Overall, 10, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	if err := limiter.Acquire(ctx, 4); err != nil {
-		log.Fatal(err)
-	}
-	// Half the rate; what is taken stays counted.
-	updated, err := limiter.UpdateRate(ctx, rratelimiter.Overall, 5, time.Hour, rratelimiter.WithKeepState())
-	fmt.Println(updated, err)
-	fmt.Println(limiter.AvailablePermits(ctx))
-	// Output:
-	// true <nil>
-	// 1 <nil>
-}
-
 func ExampleWithResolution() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
@@ -298,22 +254,6 @@ func ExampleRateLimiter_WithRate() {
 	// true <nil>
 	// allowed, 48 of 50 left, full again in 1m0s <nil>
 	// allowed, 49 of 50 left, full again in 1m0s <nil>
-}
-
-func ExampleRateLimiter_TrySetRate() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	limiter := client.RateLimiter("first-start")
-	for range 2 { // of all processes one sets the rate
-		fmt.Println(limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Minute))
-	}
-	// Output:
-	// true <nil>
-	// false <nil>
 }
 
 // A Client whose Redis is down limits by itself. Single calls may do something else: here

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 )
 
@@ -24,18 +22,4 @@ func ExampleWindow_InMemory() {
 	// true 1
 	// true 0
 	// false 0
-}
-
-// A limit for each user, shared by all processes.
-func ExampleWindow_OnRedisKeyed() {
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	users, err := fixedwindow.Window{Rate: 1000, Interval: 24 * time.Hour}.OnRedisKeyed(rdb, "exports")
-	if err != nil {
-		panic(err)
-	}
-	r, err := users.Allow(context.Background(), "alice", 1)
-	switch {
-	case err != nil: // Redis has failed
-	case !r.Allowed: // come back after r.RetryAfter
-	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
@@ -50,18 +48,4 @@ func ExampleCounter_InMemory() {
 	// 12:00:30 true 0
 	// 12:01:15 true 24
 	// 12:02:00 true 98
-}
-
-// A limit for each address, shared by all processes.
-func ExampleCounter_OnRedisKeyed() {
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	addresses, err := slidingwindow.Counter{Rate: 1000, Interval: time.Hour}.OnRedisKeyed(rdb, "visits")
-	if err != nil {
-		panic(err)
-	}
-	r, err := addresses.Allow(context.Background(), "192.0.2.1", 1)
-	switch {
-	case err != nil: // Redis has failed
-	case !r.Allowed: // come back after r.RetryAfter
-	}
 }
