@@ -74,48 +74,6 @@ func TestIdleKeysAreDropped(t *testing.T) {
 	})
 }
 
-// Keys that owe are kept without calls, and dropped when they no longer owe.
-func TestKeysThatOweAreKept(t *testing.T) {
-	now := time.Unix(2_000_000_000, 0)
-	paid := now.Add(time.Hour).UnixMicro()
-	owing := func() (Rule[int64], error) {
-		r, err := counting()
-		r.Owes = func(_ *int64, at int64) bool { return at < paid }
-		return r, err
-	}
-	clock := limit.WithClock(func() time.Time { return now })
-	k := redistest.Must(InMemoryKeyed(owing, []limit.Option{clock}))(t)
-	for i := range 1000 {
-		take(t, k, fmt.Sprint(i))
-	}
-	for passed := range 70 {
-		if n := cached(k); passed < 60 && n < 1000 || passed > 62 && n != 1 {
-			t.Errorf("%d keys after %d minutes", n, passed)
-		}
-		now = now.Add(time.Minute)
-		take(t, k, "other")
-	}
-}
-
-// A key that was used less than Idle ago is kept, whatever is dropped meanwhile.
-func TestUsedKeysAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := redistest.Must(InMemoryKeyed(counting, nil))(t)
-		for i := range 200 {
-			key := fmt.Sprint("key ", i)
-			take(t, k, key)
-			for range i % 5 {
-				time.Sleep(13 * time.Second)
-				take(t, k, "other")
-			}
-			if left := take(t, k, key); left != 8 {
-				t.Errorf("%d are left after %v, want 8", left, time.Duration(i%5)*13*time.Second)
-			}
-			time.Sleep(time.Second)
-		}
-	})
-}
-
 // With a bound, keys in use have limits of their own up to it. Further ones share limits, and never get more.
 func TestMostKeys(t *testing.T) {
 	now := time.Unix(2_000_000_000, 0)
