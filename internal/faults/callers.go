@@ -42,12 +42,8 @@ func (r *Round) startCallers() *callers {
 	c := &callers{setup: r.setup, name: r.Name, log: r.Log,
 		stop: make(chan struct{}), last: make([]time.Time, goClients),
 		errors: map[string]int{}, texts: map[string]string{}}
-	for i := range goClients {
+	for range goClients {
 		var opts []rratelimiter.Option
-		if r.setup.Clocks != nil {
-			off := r.setup.Clocks[i]
-			opts = append(opts, rratelimiter.WithClock(func() time.Time { return time.Now().Add(off) }))
-		}
 		if r.setup.Leased {
 			opts = append(opts, rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: time.Second}))
 		}

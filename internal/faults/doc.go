@@ -7,7 +7,7 @@
 //
 //   - no window was over the limit, but for what the fault explains,
 //   - all permits are back one interval after the last call,
-//   - no caller of Go was late by more than 50 ms,
+//   - no caller of Go was late by more than a busy machine explains,
 //   - each error is of a kind that the documentation names.
 //
 // No goroutine is left when all have been played.

@@ -24,9 +24,6 @@ type Fault struct {
 	// Errors are the kinds of errors that callers may get besides ErrNoAnswer and the
 	// end of their context. Replies of Redis are named by their code.
 	Errors []string
-
-	// Unlimited says why the limit does not hold while it lasts; empty: it does.
-	Unlimited string
 }
 
 // The kinds of errors that need no reply of Redis. Of a reply, the kind is its code,

@@ -34,10 +34,6 @@ var OfNetwork = []Fault{
 	{Name: "a pool of one connection, which is cut", Setup: Setup{Pool: 1}, Break: cut},
 	{Name: "a pool of one connection, and late replies", Setup: Setup{Pool: 1},
 		Break: func(r *Round) { r.late(broken / 2) }},
-	{Name: "clocks of Clients are an hour apart",
-		Setup:     Setup{Clocks: []time.Duration{0, time.Hour, -time.Hour}},
-		Unlimited: "clocks that differ make a limit wrong by as much",
-		Break:     func(r *Round) { r.wait(broken) }},
 }
 
 // OfLeases are faults around Clients that take leases. Java has none, and would use up what they need.

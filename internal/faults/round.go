@@ -20,6 +20,9 @@ const (
 	// patience is how long both sides may take to be served again. Redisson takes
 	// longest: it looks for a lost master only now and then.
 	patience = 30 * time.Second
+	// tolerance is how late a caller may be, on a busy machine: less than the attempts of go-redis take on
+	// a silent server. Fake time proves the promise of 30 ms (test/fallback, test/waiting).
+	tolerance = 2 * time.Second
 )
 
 // A Round is one fault, and the callers on one limiter meanwhile.
@@ -42,10 +45,8 @@ func (s *Testbed) Play(t testing.TB, f Fault) *Report {
 		report: &Report{Fault: f.Name, Limit: f.Setup.limit()}}
 	defer r.look.Close()
 	r.setRate()
-	machine := startControl()
-	defer machine.end()
 	r.work()
-	r.judge(machine)
+	r.judge()
 	r.settle()
 	r.must(r.golang.close())
 	return r.report
@@ -73,27 +74,12 @@ func (r *Round) work() {
 		r.t.Fatalf("before %s: %v", r.Fault.Name, err)
 	}
 	r.wait(warmth)
-	broke := time.Now()
 	r.Fault.Break(r)
 	healed := time.Now()
-	if r.Fault.Unlimited != "" {
-		r.unlimited(broke, healed)
-	}
 	if err := r.served(healed); err != nil {
 		r.report.wrong("not well after %v: %v", patience, err)
 	}
 	r.wait(warmth)
-}
-
-// unlimited notes that the limit did not hold between two moments, and not for an
-// interval around them either. Clocks of Clients are wrong from the beginning to the end.
-func (r *Round) unlimited(from, to time.Time) {
-	around := r.setup.limit().Interval
-	if r.setup.Clocks != nil {
-		around = time.Hour
-	}
-	from, to = from.Add(-around), to.Add(around)
-	r.Log.Lose(grants.Loss{From: from, To: to, Since: from, Why: r.Fault.Unlimited})
 }
 
 // served waits until both sides were granted permits that were asked for after a
@@ -121,7 +107,7 @@ func (r *Round) served(since time.Time) error {
 }
 
 // judge looks at what the callers saw.
-func (r *Round) judge(machine *control) {
+func (r *Round) judge() {
 	r.report.Worst = r.setup.limit().Worst(r.Log, grants.Slack)
 	if err := r.setup.limit().Check(r.Log); err != nil {
 		r.report.wrong("over the limit: %v", err)
@@ -138,13 +124,9 @@ func (r *Round) judge(machine *control) {
 		}
 	}
 	for _, e := range g.calls {
-		late := e.at.Sub(e.due)
-		if late > 0 { // the machine's part is no part of it
-			late = max(0, late-machine.excuse(e.due, e.at))
-		}
-		r.report.Late.add(late)
+		r.report.Late = max(r.report.Late, e.at.Sub(e.due))
 	}
-	if late := r.report.Late.Quantile(1); late > tolerance {
+	if late := r.report.Late; late > tolerance {
 		r.report.wrong("a caller of Go was late by %v, at most %v is allowed", late, tolerance)
 	}
 	if j := r.java; j != nil {
@@ -153,25 +135,17 @@ func (r *Round) judge(machine *control) {
 }
 
 // settle waits for an interval after the last call and expects all permits to be back,
-// and the keys to say so. A record of a clock that was wrong stays for a tenth longer.
+// and the keys to say so.
 func (r *Round) settle() {
 	const later = 20 * time.Millisecond
 	rate, span := r.setup.limit().Rate, r.setup.limit().Interval
 	if r.setup.Leased {
 		span += span / 20 // a lease that was not settled
 	}
-	if r.Fault.Unlimited != "" {
-		span += r.setup.limit().Interval / 10
-	}
 	ended := time.Now()
 	c := rratelimiter.New(r.look)
 	defer c.Close()
 	l := c.RateLimiter(r.Name)
-	if r.Fault.Unlimited != "" {
-		// An acquire that needs the permits of records of the future puts them right; reading
-		// writes nothing.
-		redistest.Must(l.TryAcquire(r.ctx, rate, 0))(r.t)
-	}
 	r.wait(span + later)
 	left := redistest.Must(l.AvailablePermits(r.ctx))(r.t)
 	if r.report.Lost = rate - left; r.report.Lost != 0 {

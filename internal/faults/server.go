@@ -45,9 +45,6 @@ var OfServer = []Fault{
 		Setup: Setup{Clocked: true, Alone: true}, Break: func(r *Round) { r.steps(time.Hour, 0) }},
 	{Name: "the clock of the server goes an hour back, and forward",
 		Setup: Setup{Clocked: true, Alone: true}, Break: func(r *Round) { r.steps(-time.Hour, 0) }},
-	{Name: "the clock of the server goes astray beside Java", Setup: Setup{Clocked: true},
-		Unlimited: "the clock of the server is another one than that of Java",
-		Break:     func(r *Round) { r.steps(time.Hour, -time.Hour, 0) }},
 }
 
 // kill kills the server in the midst of all, and starts it again.

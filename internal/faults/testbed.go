@@ -41,12 +41,11 @@ const (
 // A Setup describes the testbed that a fault needs.
 type Setup struct {
 	Kind    Kind
-	Args    []string        // of each server
-	Clocked bool            // the clock of the server can be set
-	Alone   bool            // Go is alone: Java has a clock of its own
-	Clocks  []time.Duration // by which the clocks of the Clients of Go differ; none: they have none
-	Pool    int             // of each go-redis client; 0 is its default
-	Leased  bool            // Clients of Go take leases
+	Args    []string // of each server
+	Clocked bool     // the clock of the server can be set
+	Alone   bool     // Go is alone: Java has a clock of its own
+	Pool    int      // of each go-redis client; 0 is its default
+	Leased  bool     // Clients of Go take leases
 }
 
 // limit returns the limit of a round.
