@@ -2,11 +2,9 @@ package waiting_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,92 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/faults"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
-
-// A silence makes Redis silent for a client, until the function that it returns is called.
-type silence = func(*testing.T, *redistest.Server, *redistest.Proxy, *redis.Client) (end func())
-
-var silences = map[string]silence{
-	"the server is stopped": func(
-		t *testing.T, s *redistest.Server, _ *redistest.Proxy, _ *redis.Client,
-	) func() {
-		return s.Freeze(t)
-	},
-	"the network is silent": func(
-		_ *testing.T, _ *redistest.Server, p *redistest.Proxy, _ *redis.Client,
-	) func() {
-		return p.Hold()
-	},
-	"the pool is exhausted": func(
-		t *testing.T, _ *redistest.Server, _ *redistest.Proxy, rdb *redis.Client,
-	) func() {
-		conn := rdb.Conn()
-		NoError(t, conn.Ping(t.Context()).Err())
-		return func() { NoError(t, conn.Close()) }
-	},
-}
-
-// A lone caller, and callers of different limiters, return in time whether the library
-// or go-redis ends their requests (ContextTimeoutEnabled), and keep nothing.
-func TestTimeoutsHoldForTheLibraryAndForGoRedis(t *testing.T) {
-	const limiters, bound = 5, 400 * time.Millisecond
-	for name, silence := range silences {
-		for _, kept := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, by go-redis %v", name, kept), func(t *testing.T) {
-				s := redistest.Start(t)
-				p := redistest.StartProxy(t, s.Addr)
-				rdb := s.Client(t, func(o *redis.Options) {
-					o.Addr, o.ContextTimeoutEnabled = p.Addr, kept
-					o.PoolSize, o.PipelinePoolSize, o.PoolTimeout = 1, -1, time.Minute
-				})
-				c := rratelimiter.New(rdb)
-				defer func() { NoError(t, c.Close()) }()
-				var ls [limiters]*rratelimiter.RateLimiter
-				for i := range ls {
-					ls[i] = c.RateLimiter(fmt.Sprint("l", i))
-					NoError(t, ls[i].SetRate(t.Context(), Overall, 10, time.Hour))
-					NoError(t, ErrOf(ls[i].Allow(t.Context(), 1)))
-				}
-				end := silence(t, s, p, rdb)
-				excuse := faults.Excuses(t)
-				var all sync.WaitGroup
-				for i, l := range ls {
-					all.Go(func() {
-						start := time.Now()
-						ctx, timeout, want := context.Background(), bound, rratelimiter.ErrNoAnswer
-						if i%2 == 1 {
-							var cancel context.CancelFunc
-							ctx, cancel = context.WithTimeout(ctx, bound)
-							defer cancel()
-							timeout, want = 0, context.DeadlineExceeded
-						}
-						ok, err := l.TryAcquire(ctx, 1, timeout)
-						if ok || !errors.Is(err, want) {
-							t.Errorf("%v, %v; want %v", ok, err, want)
-						}
-						took := time.Since(start)
-						if most := bound + faults.Promised + excuse(start); took < bound || took > most {
-							t.Errorf("%v after %v; want %v, and at most %v", err, took, bound, most)
-						}
-					})
-				}
-				all.Wait()
-				end()
-				for _, l := range ls {
-					Until(t, func() bool {
-						n, err := l.AvailablePermits(t.Context())
-						return err == nil && n == 9
-					})
-				}
-			})
-		}
-	}
-}
 
 // goroutineID returns the number of the calling goroutine.
 func goroutineID() string {

@@ -125,6 +125,31 @@ func TestBudgetsHoldForTheLibraryAndForGoRedis(t *testing.T) {
 	}
 }
 
+// Timeouts and deadlines hold on a silent Redis without a budget, for callers of one limiter and of several.
+func TestTimeoutsHoldForTheLibraryAndForGoRedis(t *testing.T) {
+	const bound = 400 * time.Millisecond
+	for _, kept := range []bool{false, true} {
+		silently(t, func(c *rratelimiter.Client) {
+			took := together(12, func(i int) {
+				ctx, timeout, want := context.Background(), bound, rratelimiter.ErrNoAnswer
+				if i%2 == 1 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, bound)
+					defer cancel()
+					timeout, want = 0, context.DeadlineExceeded
+				}
+				ok, err := c.RateLimiter(strconv.Itoa(i/2%4)).TryAcquire(ctx, 1, timeout)
+				if ok || !errors.Is(err, want) {
+					t.Errorf("kept by go-redis %v, caller %d: %v, %v; want %v", kept, i, ok, err, want)
+				}
+			})
+			if took < bound || took > bound+Late {
+				t.Errorf("kept by go-redis %v: %v, want %v", kept, took, bound)
+			}
+		}, kept)
+	}
+}
+
 // silently runs a test in fake time with a Client whose Redis has fallen silent.
 func silently(t *testing.T, test func(c *rratelimiter.Client), kept bool, opts ...rratelimiter.Option) {
 	t.Helper()
