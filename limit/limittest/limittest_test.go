@@ -109,27 +109,6 @@ func specOf(algorithm Algorithm) Spec {
 	}
 }
 
-// A correct limiter of each algorithm passes, in a bubble and outside.
-func TestCorrectLimitersPass(t *testing.T) {
-	names := []string{"sliding log", "token bucket", "fixed window", "paced"}
-	for algorithm, name := range names {
-		t.Run(name, func(t *testing.T) { TestLimiter(t, specOf(Algorithm(algorithm))) })
-	}
-	for algorithm, name := range names {
-		t.Run(name+" in real time", func(t *testing.T) {
-			t.Parallel()
-			spec := specOf(Algorithm(algorithm))
-			spec.Synctest, spec.Parallel = false, true
-			spec.Interval, spec.Tolerance = 200*time.Millisecond, 0
-			suiteOf(spec).each(t, limiterChecks, func(t *testing.T, _ string, err error) {
-				if err != nil && !errors.Is(err, ErrTooSlow) { // as they are on a busy machine
-					t.Error(err)
-				}
-			})
-		})
-	}
-}
-
 // A limiter may use a fake clock.
 func TestALimiterWithAFakeClockPasses(t *testing.T) {
 	var ns atomic.Int64
@@ -234,9 +213,6 @@ func TestCheckFindsBrokenRules(t *testing.T) {
 	if found := Check(t, spec); len(found) != len(limiterChecks)-1 {
 		t.Errorf("%d findings without a Pair", len(found))
 	}
-}
-
-func TestCheckKeyedFindsBrokenRules(t *testing.T) {
 	found := CheckKeyed(t, KeyedSpec{
 		New: func(_ *testing.T, rate int64, interval time.Duration) limit.Keyed {
 			s := newKeyed(rate, interval)
