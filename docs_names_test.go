@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,17 +13,28 @@ import (
 	"testing"
 )
 
-// exports are the names of a package: functions, types, values, and methods and fields as Type.Name.
+// exports are the names that a package declares: of functions, types, values, methods and fields.
 type exports map[string]bool
 
-// has reports whether a package has a name, also as a method.
-func (e exports) has(name string) bool {
-	for n := range e {
-		if n == name || strings.HasSuffix(n, "."+name) {
-			return true
+// add adds the names that a file declares.
+func (e exports) add(file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		var names []*ast.Ident
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			names = []*ast.Ident{n.Name}
+		case *ast.TypeSpec:
+			names = []*ast.Ident{n.Name}
+		case *ast.ValueSpec:
+			names = n.Names
+		case *ast.Field:
+			names = n.Names
 		}
-	}
-	return false
+		for _, name := range names {
+			e[name.Name] = true
+		}
+		return true
+	})
 }
 
 // publicPackages returns the exports of each package that users import, and the comments of its files.
@@ -57,74 +69,8 @@ func publicPackages(t *testing.T) (names map[string]exports, comments map[string
 	if err != nil || len(names) < 10 {
 		t.Fatalf("%d packages, %v", len(names), err)
 	}
-	names["rratelimiter"].addAliases(names["limit"])
+	maps.Copy(names["rratelimiter"], names["limit"]) // type Result = limit.Result
 	return names, comments
-}
-
-// addAliases adds the fields and methods of type Result = limit.Result, and of Reservation.
-func (e exports) addAliases(of exports) {
-	for name := range of {
-		for _, alias := range []string{"Result", "Reservation"} {
-			if strings.HasPrefix(name, alias+".") {
-				e[name] = true
-			}
-		}
-	}
-}
-
-// add adds the names that a file declares.
-func (e exports) add(file *ast.File) {
-	for _, decl := range file.Decls {
-		switch decl := decl.(type) {
-		case *ast.FuncDecl:
-			name := decl.Name.Name
-			if decl.Recv != nil {
-				typ := decl.Recv.List[0].Type
-				if star, ok := typ.(*ast.StarExpr); ok {
-					typ = star.X
-				}
-				if id, ok := typ.(*ast.Ident); ok {
-					name = id.Name + "." + name
-				}
-			}
-			e[name] = true
-		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				switch spec := spec.(type) {
-				case *ast.ValueSpec:
-					for _, id := range spec.Names {
-						e[id.Name] = true
-					}
-				case *ast.TypeSpec:
-					e[spec.Name.Name] = true
-					ast.Inspect(spec.Type, func(n ast.Node) bool {
-						if field, ok := n.(*ast.Field); ok {
-							for _, id := range field.Names {
-								e[spec.Name.Name+"."+id.Name] = true
-							}
-							if id, ok := field.Type.(*ast.Ident); ok && field.Names == nil {
-								e.embeds(spec.Name.Name, id.Name)
-							}
-						}
-						return true
-					})
-				}
-			}
-		}
-	}
-}
-
-// embeds adds the methods of an embedded type, whose file may be read later.
-func (e exports) embeds(outer, inner string) { e[outer+"<"+inner] = true }
-
-// of reports whether a type has a method or field, perhaps by a type that it embeds.
-func (e exports) of(typ, name string) bool {
-	for n := range e {
-		if outer, inner, ok := strings.Cut(n, "<"); ok && outer == typ && e[inner+"."+name] {
-			return true
-		}
-	}
-	return e[typ+"."+name]
 }
 
 var (
@@ -137,12 +83,14 @@ var (
 // and errors and options that exists refuses.
 func missing(names map[string]exports, of, text string, exists func(name string) bool) (all []string) {
 	for _, found := range qualified.FindAllStringSubmatch(text, -1) {
-		first, rest := found[1], found[2]
-		switch {
-		case first == "RateType": // of Java
-		case names[first] != nil && !names[first][rest],
-			names[first] == nil && names[of][first] && ast.IsExported(first) && !names[of].of(first, rest):
-			all = append(all, found[0])
+		first, in := found[1], names[found[1]]
+		if in == nil && names[of][first] && ast.IsExported(first) {
+			in = names[of]
+		}
+		for name := range strings.SplitSeq(found[2], ".") {
+			if in != nil && !in[name] && first != "RateType" { // of Java
+				all = append(all, found[0])
+			}
 		}
 	}
 	for _, found := range typed.FindAllStringSubmatch(text, -1) {
@@ -157,9 +105,9 @@ func missing(names map[string]exports, of, text string, exists func(name string)
 func TestCommentsNameWhatExists(t *testing.T) {
 	names, comments := publicPackages(t)
 	for of, texts := range comments {
-		exists := names[of].has
+		exists := func(name string) bool { return names[of][name] }
 		if of == "rlock" { // its errors.go says so
-			exists = func(name string) bool { return names[of].has(name) || names["rratelimiter"].has(name) }
+			exists = func(name string) bool { return names[of][name] || names["rratelimiter"][name] }
 		}
 		for _, text := range texts {
 			for _, name := range missing(names, of, text, exists) {
@@ -174,7 +122,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	names, _ := publicPackages(t)
 	somewhere := func(name string) bool {
 		for _, e := range names {
-			if e.has(name) {
+			if e[name] {
 				return true
 			}
 		}
