@@ -152,84 +152,51 @@ func shareByTheirWaiters(c *Limiter, callers []int, trip time.Duration) {
 	}
 }
 
-// A process that is far away, or whose machine is slow, has its portion all the same.
-func TestADistantProcessHasItsPortion(t *testing.T) {
+// A process has its portion wherever it is and whatever it asks for: if it is far away, or its machine is
+// slow; if it asks for more than its portion, no later than after a few turns; and if it takes permits by
+// Allow as well, which do not count against its callers in line.
+func TestEachProcessHasItsPortion(t *testing.T) {
 	t.Parallel()
-	Bubble(t, func(c *Limiter) {
-		const rate, span = 50, 10
-		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
-		var all sync.WaitGroup
-		near := []*loop{enters(c, &all, 20), enters(c, &all, 20)}
-		away := distant(c, func() time.Duration { return 10 * time.Millisecond })
-		far := entersBy(c, away, &all, 20, 1)
-		from := time.Now().Add(2 * time.Second)
-		time.Sleep((span + 3) * time.Second)
-		for _, l := range append(near, far) {
-			l.stop()
-		}
-		all.Wait()
-		const least = span * rate / 3 * 85 / 100
-		if got := far.between(from, from.Add(span*time.Second)); got < least {
-			c.Errorf("the distant process got %d permits in %ds, want at least %d", got, span, least)
-		}
-	})
-}
-
-// A request for more than the portion of its process is also served, no later than after a few turns.
-func TestALargeRequestBesideManyCallersIsServed(t *testing.T) {
-	t.Parallel()
-	Bubble(t, func(c *Limiter) {
-		const rate, span, large = 50, 20, 10
-		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
-		var all sync.WaitGroup
-		crowd := enters(c, &all, 60)
-		one := entersBy(c, redistest.MiniClient(c.T, c.Mini), &all, 1, large)
-		time.Sleep(2 * time.Second)
-		from := time.Now()
-		time.Sleep(span * time.Second)
-		crowd.stop()
-		one.stop()
-		all.Wait()
-		// 10 of the 70 permits that are waited for: 7 a second are due.
-		got := large * one.between(from, from.Add(span*time.Second))
-		if due := span * rate * large / (60 + large); got < due/2 || got > 2*due {
-			c.Errorf("the large requests got %d permits, %d are due", got, due)
-		}
-	})
-}
-
-// A process that takes permits by Allow as well does not count these against its callers in line.
-func TestAllowTakesNothingFromTheLine(t *testing.T) {
-	t.Parallel()
-	Bubble(t, func(c *Limiter) {
-		const rate, span = 50, 10
-		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
-		var all sync.WaitGroup
-		rdb := redistest.MiniClient(c.T, c.Mini)
-		both := entersBy(c, rdb, &all, 20, 1)
-		other := enters(c, &all, 20)
-		stop := make(chan struct{})
-		all.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(2 * time.Millisecond):
-					_, _ = both.limiter.Allow(c.Context(), 1)
+	const rate, span, third = 50, 20, 20 * 50 / 3
+	for name, tt := range map[string]struct {
+		trip        time.Duration // each way
+		callers     int
+		permits     int64
+		beside      []int // callers of other processes
+		allows      bool
+		least, most int // permits in the span
+	}{
+		"far away":       {10 * time.Millisecond, 20, 1, []int{20, 20}, false, third * 85 / 100, span * rate},
+		"large requests": {0, 1, 10, []int{60}, false, span * 7 / 2, span * 7 * 2}, // 7 a second are due
+		"Allow":          {0, 20, 1, []int{20}, true, span, span * rate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Bubble(t, func(c *Limiter) {
+				NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+				var all sync.WaitGroup
+				one := entersBy(c, distant(c, func() time.Duration { return tt.trip }), &all, tt.callers, tt.permits)
+				loops := []*loop{one}
+				for _, callers := range tt.beside {
+					loops = append(loops, enters(c, &all, callers))
 				}
-			}
+				from := time.Now().Add(2 * time.Second)
+				for to := from.Add(span * time.Second); time.Now().Before(to); time.Sleep(2 * time.Millisecond) {
+					if tt.allows {
+						_, _ = one.limiter.Allow(c.Context(), 1)
+					}
+				}
+				for _, l := range loops {
+					l.stop()
+				}
+				all.Wait()
+				got := int(tt.permits) * one.between(from, from.Add(span*time.Second))
+				if got < tt.least || got > tt.most {
+					c.Errorf("it got %d permits in %d s, want %d to %d", got, span, tt.least, tt.most)
+				}
+			})
 		})
-		time.Sleep(2 * time.Second)
-		from := time.Now()
-		time.Sleep(span * time.Second)
-		close(stop)
-		both.stop()
-		other.stop()
-		all.Wait()
-		if got := both.between(from, from.Add(span*time.Second)); got < span {
-			c.Errorf("callers in line got %d permits in %ds beside Allow of their process", got, span)
-		}
-	})
+	}
 }
 
 // The portion of a process whose callers have gone belongs to the other processes from then on.
