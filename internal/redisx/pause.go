@@ -3,7 +3,8 @@ package redisx
 import (
 	"context"
 	"math/rand/v2"
-	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/pause"
 )
 
 // pause waits before the next attempt, longer each time, and randomly, so that
@@ -17,12 +18,5 @@ func (k *Kind) pause(ctx context.Context, attempt int) error {
 	if most <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(most/2 + rand.N(most/2+1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, most/2+rand.N(most/2+1))
 }

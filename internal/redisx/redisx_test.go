@@ -90,27 +90,6 @@ func TestPauseIsNeverNothing(t *testing.T) {
 	})
 }
 
-// A pause ends with its context, and says so even where there is nothing to wait for.
-func TestPauseEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, most := range []time.Duration{0, time.Hour} {
-			kind := Kind{minBackoff: most, maxBackoff: most}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			start := time.Now()
-			if most == 0 {
-				cancel()
-			}
-			if err := kind.pause(ctx, 0); !errors.Is(err, ctx.Err()) || err == nil {
-				t.Errorf("pause of %v: %v, want %v", most, err, ctx.Err())
-			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("pause of %v: took %v", most, took)
-			}
-			cancel()
-		}
-	})
-}
-
 // A script that was cut short may have been carried out in part. It is sent again, and told so. The error of
 // the server depends on its version. An error is final if Redis has judged the request: a copy would get the
 // same reply.
