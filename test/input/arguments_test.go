@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,8 +187,6 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 			"must be its client, which sends pipelines itself": newWith(auto),
 		"of New: opts[1] is nil, must be an Option": newWith(rdb, rratelimiter.WithID("x"), nil,
 			nil),
-		`for "": name is "", must not be empty`: NewClient(t, rdb).RateLimiter(""),
-
 		`for "a": name is "a", mapped to "", must not be mapped to an empty name`: newWith(rdb, mapped),
 	}
 	const fallback, share, n, timeout = "must be one of the Fallback constants",
@@ -197,26 +197,27 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	limiters["of New: Max of WithLease is 1ms, must be 0 or at least 5ms"] = leases(time.Millisecond, 0)
 	limiters["of New: Share of WithLease is 2, "+share+", or 0 for the default"] = leases(time.Second, 2)
 	for text, opt := range map[string]rratelimiter.Option{
-		"opts[0] is nil, must be an Option":              nil,
-		"mapName is nil, must be a function":             rratelimiter.WithNameMapper(nil),
-		`id is "", must be a text without braces`:        rratelimiter.WithID(""),
-		`id is "{b}", must be a text without braces`:     rratelimiter.WithID("{b}"),
-		"fallback is 9, " + fallback:                     rratelimiter.WithFallback(9),
-		"fallback is -1, " + fallback:                    rratelimiter.WithFallback(-1),
-		"budget is 0s, must be at least 1ms":             rratelimiter.WithBudget(0),
-		"budget is -1s, must be at least 1ms":            rratelimiter.WithBudget(-time.Second),
-		"budget is 1µs, must be at least 1ms":            rratelimiter.WithBudget(time.Microsecond),
-		"share is 0, " + share:                           rratelimiter.WithLocalShare(0),
-		"share is 1.5, " + share:                         rratelimiter.WithLocalShare(1.5),
-		"share is NaN, " + share:                         rratelimiter.WithLocalShare(math.NaN()),
-		"resolution is -1ns, must be 0 or at least 1ms":  rratelimiter.WithResolution(-1),
-		"resolution is -1s, must be 0 or at least 1ms":   rratelimiter.WithResolution(-time.Second),
-		"resolution is 1ns, must be 0 or at least 1ms":   rratelimiter.WithResolution(1),
-		"resolution is 999µs, must be 0 or at least 1ms": rratelimiter.WithResolution(999 * time.Microsecond),
-		n + "0, must be at least 1":                      rratelimiter.WithMinReplicas(0, time.Second/2),
-		n + "-1, must be at least 1":                     rratelimiter.WithMinReplicas(-1, time.Second/2),
-		timeout + "0s, must be at least 1ms":             rratelimiter.WithMinReplicas(1, 0),
-		timeout + "999µs, must be at least 1ms":          rratelimiter.WithMinReplicas(1, 999_000),
+		"opts[0] is nil, must be an Option":               nil,
+		"mapName is nil, must be a function":              rratelimiter.WithNameMapper(nil),
+		`id is "", must be a text without braces`:         rratelimiter.WithID(""),
+		`id is "{b}", must be a text without braces`:      rratelimiter.WithID("{b}"),
+		"fallback is 9, " + fallback:                      rratelimiter.WithFallback(9),
+		"fallback is -1, " + fallback:                     rratelimiter.WithFallback(-1),
+		"budget is 0s, must be at least 1ms":              rratelimiter.WithBudget(0),
+		"budget is -1s, must be at least 1ms":             rratelimiter.WithBudget(-time.Second),
+		"budget is 1µs, must be at least 1ms":             rratelimiter.WithBudget(time.Microsecond),
+		"share is 0, " + share:                            rratelimiter.WithLocalShare(0),
+		"share is 1.5, " + share:                          rratelimiter.WithLocalShare(1.5),
+		"share is NaN, " + share:                          rratelimiter.WithLocalShare(math.NaN()),
+		"resolution is -1ns, must be 0 or at least 1ms":   rratelimiter.WithResolution(-1),
+		"resolution is -1s, must be 0 or at least 1ms":    rratelimiter.WithResolution(-time.Second),
+		"resolution is 1ns, must be 0 or at least 1ms":    rratelimiter.WithResolution(1),
+		"resolution is 999µs, must be 0 or at least 1ms":  rratelimiter.WithResolution(999 * time.Microsecond),
+		"longest is 999.999µs, must be 0 or at least 1ms": rratelimiter.WithRefusalCache(time.Millisecond - 1),
+		n + "0, must be at least 1":                       rratelimiter.WithMinReplicas(0, time.Second/2),
+		n + "-1, must be at least 1":                      rratelimiter.WithMinReplicas(-1, time.Second/2),
+		timeout + "0s, must be at least 1ms":              rratelimiter.WithMinReplicas(1, 0),
+		timeout + "999µs, must be at least 1ms":           rratelimiter.WithMinReplicas(1, 999_000),
 		timeout + "1s, must be less than the ReadTimeout of rdb, which is 1s": rratelimiter.WithMinReplicas(1,
 			time.Second),
 	} {
@@ -227,6 +228,7 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 			"must be a release of three numbers, 3.13.3 or later", version)
 		limiters[text] = newWith(rdb, rratelimiter.WithRedisson(version))
 	}
+	maps.Copy(limiters, withBadRates(NewClient(t, rdb)))
 	for text, limiter := range limiters {
 		for method, err := range CallAll(t.Context(), limiter) {
 			if want := "rratelimiter: invalid argument " + text; !errors.Is(err,
@@ -246,6 +248,31 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 		`for "a": Max of WithLease is 1ms`)
 	if keys := m.Keys(); len(keys) != 0 {
 		t.Errorf("written: %q", keys)
+	}
+}
+
+// withBadRates returns limiters of a Keyed, and with a rate of their own, by what is wrong with them.
+func withBadRates(c *rratelimiter.Client) map[string]*rratelimiter.RateLimiter {
+	const second, rate = time.Second, ", must be between 1 and 9007199254740992 (2^53)"
+	const keep = "keepAlive is 1m0s, must be 0 or at least the interval, 1h0m0s"
+	const opts = "opts[0] is nil, must be a RateOption"
+	l, users, minute := c.RateLimiter("l"), c.Keyed("t", 1, second), rratelimiter.WithKeepAlive(time.Minute)
+	return map[string]*rratelimiter.RateLimiter{
+		`for "": name is "", must not be empty`:         c.Keyed("", 1, second).RateLimiter("k"),
+		`for "t": rate is 0` + rate:                     c.Keyed("t", 0, second).RateLimiter("k"),
+		`for "t": interval is 0s, must be at least 1ms`: c.Keyed("t", 1, 0).RateLimiter("k"),
+		`for "t": ` + keep:                              c.Keyed("t", 1, time.Hour, minute).RateLimiter("k"),
+		`for "t": ` + opts:                              c.Keyed("t", 1, second, nil).RateLimiter("k"),
+		`for "t": key is "", must not be empty`:         users.RateLimiter(""),
+		`for "t": key is "a}", must be without braces`:  users.RateLimiter("a}"),
+		`for "t": key is "{", must be without braces`:   users.RateLimiter("{").WithRate(1, second),
+		`for "l": rate is 0` + rate:                     l.WithRate(0, second),
+		`for "l": rate is 9007199254740993` + rate:      l.WithRate(1<<53+1, second),
+		`for "l": ` + keep:                              l.WithRate(1, time.Hour, minute),
+		`for "l": ` + opts:                              l.WithRate(1, second, nil),
+
+		`for "t": key is of 1025 bytes, must have at most 1024`: users.RateLimiter(strings.Repeat("k", 1025)),
+		`for "l": interval is 999.999µs, must be at least 1ms`:  l.WithRate(1, time.Millisecond-1),
 	}
 }
 

@@ -37,6 +37,7 @@ func TestValidateReportsWhatIsWrong(t *testing.T) {
 	}
 	for want, limiter := range map[string]limits.Limiter{
 		`for "bad": rate is 0`: limits.Of(bad, "alice"), `for "bad": interval is 0s`: unset,
+		"interval is 0s": unset.WithFallback(rratelimiter.FallbackAllow),
 	} {
 		_, err := limiter.Allow(t.Context(), 1)
 		if !errors.Is(err, limits.ErrMisconfigured) || !strings.Contains(err.Error(), want) {

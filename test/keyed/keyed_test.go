@@ -1,7 +1,6 @@
 package keyed_test
 
 import (
-	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -86,46 +85,6 @@ func TestKeyedReplacesAnExpiredType(t *testing.T) {
 			b.Errorf("%+v, %v; want OVERALL", c, err)
 		}
 	})
-}
-
-// Bad input is met at the door: nothing is written, and the error says what is wrong.
-func TestKeyedRefuses(t *testing.T) {
-	b := NewBench(t, redistest.Start(t).Client(t), nil)
-	long := strings.Repeat("k", 1025)
-	for _, spec := range []struct {
-		keyed *rratelimiter.Keyed
-		key   string
-		want  []string
-	}{
-		{b.Client.Keyed("", 1, time.Second), "k", []string{`name is ""`}},
-		{b.Client.Keyed("t", 0, time.Second), "k", []string{`"t"`, "rate is 0"}},
-		{b.Client.Keyed("t", 1, 0), "k", []string{`"t"`, "interval is 0s"}},
-		{b.Client.Keyed("t", 1, time.Hour, rratelimiter.WithKeepAlive(time.Minute)), "k",
-			[]string{`"t"`, "keepAlive is 1m0s"}},
-		{b.Client.Keyed("t", 1, time.Second, nil), "k", []string{"opts[0] is nil"}},
-		{b.Client.Keyed("t", 1, time.Second), "", []string{`"t"`, `key is ""`, "not be empty"}},
-		{b.Client.Keyed("t", 1, time.Second), "a}", []string{`"t"`, `key is "a}"`, "without braces"}},
-		{b.Client.Keyed("t", 1, time.Second), long, []string{`"t"`, "1025 bytes", "at most 1024"}},
-		{rratelimiter.New(nil).Keyed("t", 1, time.Second), "k", []string{"rdb is nil"}},
-	} {
-		l := spec.keyed.RateLimiter(spec.key)
-		for _, err := range []error{
-			ErrOf(l.Allow(t.Context(), 1)), ErrOf(l.Config(t.Context())),
-			ErrOf(spec.keyed.TryAcquire(t.Context(), spec.key, 1, time.Second)),
-			spec.keyed.Acquire(t.Context(), spec.key, 1), ErrOf(spec.keyed.Allow(t.Context(), spec.key, 1)),
-		} {
-			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-				t.Errorf("%q: %v", spec.want, err)
-			}
-			WantText(t, err, spec.want...)
-		}
-	}
-	keyed := b.Client.Keyed("t", 3, time.Second)
-	err := ErrOf(keyed.Allow(t.Context(), "k", 4))
-	WantErr(t, err, rratelimiter.ErrPermitsExceedRate, "t:{k}", "permits is 4", "at most 3")
-	if keys := b.RDB.Keys(t.Context(), "*").Val(); len(keys) != 0 {
-		t.Errorf("%q was written", keys)
-	}
 }
 
 // Names with a hash tag keep it, so that all keys live in one slot.

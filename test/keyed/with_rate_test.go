@@ -1,7 +1,6 @@
 package keyed_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -33,42 +32,6 @@ func TestWithRateOfAKeyKeepsTheName(t *testing.T) {
 			Type: Overall, Rate: 5, Interval: time.Minute, KeepAlive: 2 * time.Minute,
 		})
 	})
-}
-
-// Each call that takes or gives permits reports bad arguments, and so does Validate.
-func TestWithRateRefuses(t *testing.T) {
-	b := NewBench(t, redistest.Start(t).Client(t), nil)
-	l := b.Client.RateLimiter("l")
-	for _, spec := range []struct {
-		limiter *rratelimiter.RateLimiter
-		want    []string
-	}{
-		{l.WithRate(0, time.Second), []string{`for "l"`, "rate is 0"}},
-		{l.WithRate(1<<53+1, time.Second), []string{`for "l"`, "rate is 9007199254740993"}},
-		{l.WithRate(1, time.Millisecond-1), []string{`for "l"`, "interval is 999.999µs"}},
-		{l.WithRate(1, time.Hour, rratelimiter.WithKeepAlive(time.Minute)),
-			[]string{`for "l"`, "keepAlive is 1m0s"}},
-		{l.WithRate(1, time.Second, nil), []string{`for "l"`, "opts[0] is nil"}},
-		{b.Client.RateLimiter("").WithRate(0, time.Second), []string{`name is ""`}},
-		{rratelimiter.New(nil).RateLimiter("l").WithRate(1, time.Second), []string{"rdb is nil"}},
-		{b.Client.Keyed("k", 1, time.Second).RateLimiter("{").WithRate(1, time.Second),
-			[]string{`key is "{"`}},
-	} {
-		allows := spec.limiter.WithFallback(rratelimiter.FallbackAllow)
-		errs := CallAll(t.Context(), spec.limiter)
-		errs["Validate"] = spec.limiter.Validate()
-		errs["of a Group"] = ErrOf(b.Client.All(spec.limiter).Allow(t.Context(), 1))
-		errs["with a Fallback"] = ErrOf(allows.Allow(t.Context(), 1))
-		for name, err := range errs {
-			if !errors.Is(err, rratelimiter.ErrInvalidArgument) {
-				t.Errorf("%s: %q: %v", name, spec.want, err)
-			}
-			WantText(t, err, spec.want...)
-		}
-	}
-	if keys := b.RDB.Keys(t.Context(), "*").Val(); len(keys) != 0 {
-		t.Errorf("%q was written", keys)
-	}
 }
 
 // Limiters with a rate are members of a Group beside others.

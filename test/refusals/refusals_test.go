@@ -278,14 +278,3 @@ func TestASilentRedisHoldsUpOneCallInAMillisecond(t *testing.T) {
 		asked.Wait()
 	})
 }
-
-// An option out of its bounds is refused.
-func TestTheOptionHasABound(t *testing.T) {
-	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	for _, d := range []time.Duration{-1, time.Millisecond - 1} {
-		c := NewClient(t, rdb, rratelimiter.WithRefusalCache(d))
-		if err := c.RateLimiter("l").Validate(); err == nil {
-			t.Errorf("%v is accepted", d)
-		}
-	}
-}
