@@ -3,7 +3,6 @@ package waiting_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"strings"
@@ -130,64 +129,5 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 			}
 			WantText(t, err, `"api"`)
 		}
-	}
-}
-
-// Lines of mixed sizes, timeouts near the moments when permits are due, and rates
-// that others change without a word: each caller returns by its timeout.
-func TestNoWaiterIsForgotten(t *testing.T) {
-	seeds := 20
-	if testing.Short() {
-		seeds = 10
-	}
-	for range seeds {
-		seed := rand.Uint64()
-		GatedBubble(t, 10, time.Second, func(c *Limiter) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			interval := time.Duration(100+random.IntN(900)) * time.Millisecond
-			rate := 1 + random.Int64N(20)
-			c.Want(c.SetRate(c.Context(), Overall, rate, interval))
-			many, kinds := 1+random.IntN(700), 1+random.Int64N(min(rate, 7))
-			var mu sync.Mutex
-			var all sync.WaitGroup
-			answers := 0
-			for i := range many {
-				timeout := interval * time.Duration(1+random.IntN(4))
-				if random.IntN(2) == 0 {
-					timeout += time.Duration(random.IntN(5)-2) * time.Millisecond
-				}
-				permits, leaves := 1+random.Int64N(kinds), random.IntN(8) == 0
-				pause := time.Duration(random.IntN(3)) * time.Millisecond
-				all.Go(func() {
-					ctx, cancel := context.WithCancel(c.Context())
-					defer cancel()
-					if leaves {
-						time.AfterFunc(timeout/2, cancel)
-					}
-					start := time.Now()
-					_, err := c.TryAcquire(ctx, permits, timeout)
-					after := time.Since(start)
-					if after > timeout+time.Millisecond ||
-						err != nil && !leaves && !errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-						c.Errorf("seed %d: caller %d of %d: %v after %v of %v", seed, i, many, err, after,
-							timeout)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					answers++
-				})
-				if pause > 1 {
-					time.Sleep(pause)
-				}
-				if random.IntN(100) == 0 { // without a message
-					c.Mini.HSet("l", "rate", []string{"1", "3", "40", "1000"}[random.IntN(4)])
-				}
-			}
-			time.Sleep(time.Minute)
-			all.Wait()
-			if answers != many {
-				c.Errorf("seed %d: %d of %d callers returned", seed, answers, many)
-			}
-		})
 	}
 }
