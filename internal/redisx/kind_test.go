@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -98,51 +96,6 @@ func TestKindOfOptionsThatAreNotSet(t *testing.T) {
 		if kind.retries != want || kind.minBackoff <= 0 || kind.maxBackoff <= kind.minBackoff {
 			t.Errorf("%d retries: %+v, want %d", retries, kind, want)
 		}
-	}
-}
-
-// EachServer visits each server that keeps keys, and returns an error of any visit.
-func TestEachServer(t *testing.T) {
-	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	for _, s := range servers {
-		if err := s.Admin().Set(t.Context(), "addr", s.Addr, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	both := []string{servers[0].Addr, servers[1].Addr}
-	slices.Sort(both)
-	ring := closing(t, redis.NewRing(&redis.RingOptions{
-		Addrs: map[string]string{"a": both[0], "b": both[1]}}))
-	for _, spec := range []struct {
-		what string
-		rdb  redis.UniversalClient
-		want []string
-	}{
-		{"client", servers[0].Client(t), []string{servers[0].Addr}},
-		{"ring, embedded", embedsRing{ring}, both},
-		{"a client that shows no options", wraps{servers[1].Client(t)}, []string{servers[1].Addr}},
-	} {
-		t.Run(spec.what, func(t *testing.T) {
-			kind := KindOf(spec.rdb)
-			var mu sync.Mutex // guards visited
-			var visited []string
-			err := kind.EachServer(t.Context(), func(ctx context.Context, rdb redis.Cmdable) error {
-				addr, err := rdb.Get(ctx, "addr").Result()
-				mu.Lock()
-				defer mu.Unlock()
-				visited = append(visited, addr)
-				return err
-			})
-			slices.Sort(visited)
-			if err != nil || !slices.Equal(visited, spec.want) {
-				t.Errorf("visited %v, %v; want %v", visited, err, spec.want)
-			}
-			failed := errors.New("failed")
-			err = kind.EachServer(t.Context(), func(context.Context, redis.Cmdable) error { return failed })
-			if !errors.Is(err, failed) {
-				t.Errorf("%v, want the error of the visit", err)
-			}
-		})
 	}
 }
 
