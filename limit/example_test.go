@@ -74,14 +74,3 @@ func ExampleShared() {
 	// bob true <nil>
 	// carol false <nil>
 }
-
-// A line for a log tells what is left, or how much was charged beyond the limit.
-func ExampleResult_String() {
-	fmt.Println(limit.Result{Allowed: true, Limit: 10, Remaining: 7, ResetAfter: time.Second})
-	fmt.Println(limit.Result{Allowed: true, Limit: 10, Debt: 24, ResetAfter: time.Second}) // by a Charger
-	fmt.Println(limit.Result{Limit: 10, Debt: 24, RetryAfter: 310 * time.Millisecond})
-	// Output:
-	// allowed, 7 of 10 left, full again in 1s
-	// allowed, 0 of 10 left, 24 in debt, full again in 1s
-	// refused, 0 of 10 left, 24 in debt, retry after 310ms
-}

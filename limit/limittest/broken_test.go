@@ -170,6 +170,11 @@ var allBroken = map[string][]broken{
 	},
 	"a context that ends during a call keeps nothing": {
 		after("keeps permits", "are left", keeps),
+		after("gives too much back", "are left", func(c *call) {
+			if keeps(c); c.ctx.Err() != nil {
+				_ = c.m.Release(context.WithoutCancel(c.ctx), 2*c.n)
+			}
+		}),
 		of(Paced, "keeps permits of a queue", "no permits are left", nothing, keeps),
 		of(Paced, "refuses a large request", "want it to grant or to fail",
 			func(c *call) { c.ignored = c.n > 1 }, nothing),

@@ -245,6 +245,10 @@ func TestTheFirstUseOfAKeyIsOneCall(t *testing.T) {
 				t.Errorf("%s: %d granted, want %d", key, n, want)
 			}
 		}
+		allows := keyed.WithFallback(rratelimiter.FallbackAllow)
+		if r, err := allows.Allow(p.Context(), "new", 1); err != nil || !r.Allowed || !r.Degraded {
+			t.Errorf("FallbackAllow: %+v, %v", r, err)
+		}
 		p.does("back; +1m")
 	})
 }

@@ -142,29 +142,3 @@ func TestKeyedForgetsUnusedKeys(t *testing.T) {
 		}
 	})
 }
-
-// Where Redis is away, a share of the Keyed's rate is granted, also to keys that no caller
-// has met.
-func TestKeyedFallsBack(t *testing.T) {
-	Bubble(t, func(c *Limiter) {
-		c.RDB.AddHook(Hook(c.Gate.Process))
-		keyed := c.Client.Keyed("t", 4, time.Minute)
-		open := c.Gate.Shut()
-		defer open()
-		got := 0
-		for range 6 {
-			ok, err := keyed.TryAcquire(c.Context(), "new", 1, 0)
-			NoError(c.T, err)
-			if ok {
-				got++
-			}
-		}
-		if got != 4 {
-			c.Errorf("%d granted without Redis, want 4", got)
-		}
-		allows := keyed.WithFallback(rratelimiter.FallbackAllow)
-		if r, err := allows.Allow(c.Context(), "new", 1); err != nil || !r.Allowed || !r.Degraded {
-			c.Errorf("FallbackAllow: %+v, %v", r, err)
-		}
-	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
-}

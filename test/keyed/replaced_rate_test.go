@@ -16,28 +16,18 @@ import (
 func TestACallThatReplacesARateSaysSo(t *testing.T) {
 	type program = rratelimiter.RateLimiter
 	calls := map[string]func(context.Context, *rratelimiter.Client, *program) error{
-		"TryAcquire": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
-			return ErrOf(l.TryAcquire(ctx, 1, 0))
-		},
 		"TryAcquire with a timeout": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
 			return ErrOf(l.TryAcquire(ctx, 1, time.Second))
-		},
-		"Acquire": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
-			return l.Acquire(ctx, 1)
-		},
-		"Allow": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
-			return ErrOf(l.Allow(ctx, 1))
-		},
-		"Reserve": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
-			return ErrOf(l.Reserve(ctx, 1, 0))
-		},
-		"Charge": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
-			return ErrOf(l.Charge(ctx, 1))
 		},
 		"Group": func(ctx context.Context, c *rratelimiter.Client, l *program) error {
 			first := c.RateLimiter("{"+l.Name()+"}:first").WithRate(10, time.Minute)
 			return ErrOf(c.All(first, l).TryAcquire(ctx, 1, 0))
 		},
+	}
+	for _, name := range []string{"TryAcquire", "Acquire", "Allow", "Reserve", "Charge"} {
+		calls[name] = func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
+			return Methods[name](ctx, l)
+		}
 	}
 	const replaces, not = true, false
 	keepRate, hour := rratelimiter.WithKeepRate(), rratelimiter.WithKeepAlive(time.Hour)

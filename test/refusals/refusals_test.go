@@ -131,16 +131,6 @@ func TestReadsLeaveRefusalsInMemory(t *testing.T) {
 
 // Permits that another process gives back are granted within a millisecond.
 func TestWritesOfOtherProcessesCountWithinAMillisecond(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *rratelimiter.Client, _ func() int64) {
-		users := c.Keyed("users", 5, time.Minute)
-		allow(t, limit.Of(users, "alice"), 5, true)
-		allow(t, limit.Of(users, "alice"), 1, false)
-		NoError(t, users.RateLimiter("alice").Release(t.Context(), 1))
-		allow(t, limit.Of(users, "bob"), 5, true)
-		allow(t, limit.Of(users, "alice"), 1, true)
-		allow(t, limit.Of(users, "alice"), 1, false)
-		allow(t, limit.Of(users, "bob"), 1, false)
-	})
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		c := NewClient(t, rdb, rratelimiter.WithRefusalCache(time.Minute))
