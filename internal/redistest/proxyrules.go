@@ -25,10 +25,10 @@ type rules struct {
 // each reply and cuts its connection: the client cannot know that the script has
 // run. An EVALSHA whose reply is NOSCRIPT also counts; load the script before if
 // the reply of the script is to be lost.
-func (p *Proxy) SwallowReply(n int) { p.SwallowReplyTo(n, isScript) }
+func (p *Proxy) SwallowReply(n int) { p.SwallowReplyTo(n, IsScript) }
 
-// isScript reports whether args run a script.
-func isScript(args []string) bool {
+// IsScript reports whether a command runs a script.
+func IsScript(args []string) bool {
 	return strings.EqualFold(args[0], "EVALSHA") || strings.EqualFold(args[0], "EVAL")
 }
 
@@ -42,7 +42,7 @@ func (p *Proxy) SwallowReplyTo(n int, match func(args []string) bool) {
 // TearReply lets the next n EVALSHA or EVAL requests reach the server, sends half of
 // each reply and cuts its connection.
 func (p *Proxy) TearReply(n int) {
-	p.rules.add(&rule{left: n, match: isScript, fate: tear})
+	p.rules.add(&rule{left: n, match: IsScript, fate: tear})
 }
 
 // Hold holds back every request that arrives from now on until release is called.

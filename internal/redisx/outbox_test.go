@@ -57,7 +57,7 @@ func newCrowd(t *testing.T, held int, mods ...func(*redis.Options)) *crowd {
 	mods = append([]func(*redis.Options){patient}, mods...)
 	c := &crowd{path: newPath(t, mods...), watch: &watch{}, call: counts(true)}
 	c.knows(c.call.Script)
-	c.release = c.proxy.HoldNext(held, isScript)
+	c.release = c.proxy.HoldNext(held, redistest.IsScript)
 	for range pipelinesAtOnce {
 		c.comes(t.Context(), nil)
 	}
@@ -281,7 +281,7 @@ func TestOverdueCallsHoldBackNoOther(t *testing.T) {
 			const callers = 10
 			c := &crowd{path: newPath(t), call: counts(true)}
 			c.knows(c.call.Script)
-			release := c.proxy.HoldNext(hanging, isScript)
+			release := c.proxy.HoldNext(hanging, redistest.IsScript)
 			defer c.wg.Wait()
 			defer release()
 			for i := range hanging {

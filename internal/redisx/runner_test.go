@@ -50,7 +50,7 @@ func newPath(t *testing.T, mods ...func(*redis.Options)) *path {
 		}
 	}}, mods...)...))
 	stop := p.proxy.Observe(func(args []string) {
-		if isScript(args) {
+		if redistest.IsScript(args) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.sent = append(p.sent, args)
@@ -58,10 +58,6 @@ func newPath(t *testing.T, mods ...func(*redis.Options)) *path {
 	})
 	t.Cleanup(stop)
 	return p
-}
-
-func isScript(args []string) bool {
-	return strings.EqualFold(args[0], "evalsha") || strings.EqualFold(args[0], "eval")
 }
 
 // knows has the server load a script.
@@ -260,7 +256,7 @@ func TestTheContextOfACallEnds(t *testing.T) {
 		t.Errorf("before: unsure %v, %v", unsure, err)
 	}
 	p.wasSent(0)
-	release := p.proxy.HoldNext(1, isScript)
+	release := p.proxy.HoldNext(1, redistest.IsScript)
 	defer release()
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

@@ -86,7 +86,7 @@ func fromAfar(t *testing.T, most int64, patience time.Duration) far {
 }
 
 // isTake reports whether a command runs take.lua, which has two arguments more than keep.lua.
-func isTake(args []string) bool { return formtest.IsScript(args) && len(args) == 8 }
+func isTake(args []string) bool { return redistest.IsScript(args) && len(args) == 8 }
 
 // counts counts the commands of a kind that are sent from now on.
 func (f far) counts(t *testing.T, kind func(args []string) bool) *atomic.Int64 {
@@ -190,7 +190,7 @@ func TestExtendAndReleaseAreSentAgain(t *testing.T) {
 func TestACallDoesNotWaitForAnotherOne(t *testing.T) {
 	p := fromAfar(t, 1, time.Minute)
 	lease := takes(t, p, 1, true)
-	reply := p.proxy.HoldNext(1, formtest.IsScript)
+	reply := p.proxy.HoldNext(1, redistest.IsScript)
 	extended := make(chan error, 1)
 	go func() { extended <- lease.Extend(context.Background()) }()
 	redistest.Eventually(t, "the request", func() bool { return p.proxy.Held() == 1 })
@@ -220,7 +220,7 @@ func TestALeaseOfACallerThatLeftIsGivenBack(t *testing.T) {
 	p := fromAfar(t, 3, time.Minute)
 	near := onRedis(t, concurrency.Limit{Most: 3, Lease: time.Hour}, p.server.Admin(), p.name)
 	other := takes(t, p, 1, true)
-	returned := p.counts(t, func(args []string) bool { return formtest.IsScript(args) && !isTake(args) })
+	returned := p.counts(t, func(args []string) bool { return redistest.IsScript(args) && !isTake(args) })
 	formtest.Leave(t, p.proxy, isTake, func(ctx context.Context) error {
 		_, err := p.Acquire(ctx, 2)
 		return err

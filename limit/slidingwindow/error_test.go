@@ -108,8 +108,8 @@ func most(granted []request, interval time.Duration) (worst int64) {
 }
 
 // The documentation of Counter says by how much it is wrong: what is granted in the worst
-// interval above the rate, and in all above what a Log grants, both in percent. No interval has twice the rate,
-// and one that is a part shorter has no more than the rate.
+// interval above the rate, and in all above what a Log grants, both in percent. No interval has twice the
+// rate, and one that is a part shorter has no more than the rate.
 func TestErrorsAreAsDocumented(t *testing.T) {
 	source := redistest.Must(os.ReadFile("counter.go"))(t)
 	for _, kind := range traffic {

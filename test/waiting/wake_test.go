@@ -13,22 +13,16 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// acquiring starts a caller that wants a permit.
-func acquiring(ctx context.Context, l *rratelimiter.RateLimiter, timeout time.Duration) <-chan outcome {
-	done := make(chan outcome, 1)
-	go func() {
-		ok, err := l.TryAcquire(ctx, 1, timeout)
-		done <- outcome{ok, err}
-	}()
-	return done
-}
-
 // waits starts a caller that wants a permit, and returns when it stands in line
 // and is subscribed to changes.
 func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter,
 	timeout time.Duration) <-chan outcome {
 	t.Helper()
-	done := acquiring(context.Background(), l, timeout)
+	done := make(chan outcome, 1)
+	go func() {
+		ok, err := l.TryAcquire(context.Background(), 1, timeout)
+		done <- outcome{ok, err}
+	}()
 	channel := "{" + l.Name() + "}:changed"
 	Until(t, func() bool { return look.PubSubNumSub(context.Background(), channel).Val()[channel] > 0 })
 	return done

@@ -93,7 +93,7 @@ func (b bench) late(t *testing.T) {
 	var returned, nameless atomic.Int64
 	stop := b.proxy.Observe(func(args []string) {
 		const n = 4 // EVALSHA, hash, 1, key
-		if !IsScript(args) || len(args) <= n || !strings.HasPrefix(args[n], "-") {
+		if !redistest.IsScript(args) || len(args) <= n || !strings.HasPrefix(args[n], "-") {
 			return
 		}
 		returned.Add(1)
@@ -109,7 +109,7 @@ func (b bench) late(t *testing.T) {
 	}()
 	for _, n := range []int64{10, 3} {
 		before := returned.Load()
-		Leave(t, b.proxy, IsScript, func(ctx context.Context) error {
+		Leave(t, b.proxy, redistest.IsScript, func(ctx context.Context) error {
 			_, err := far.Allow(ctx, n)
 			return err
 		})
@@ -136,11 +136,6 @@ func Leave(t *testing.T, proxy *redistest.Proxy, kind func(args []string) bool,
 	redistest.Eventually(t, "the request", func() bool { return proxy.Held() > before })
 	cancel()
 	Fails(t, context.Canceled, <-left)
-}
-
-// IsScript reports whether a command runs a script.
-func IsScript(args []string) bool {
-	return strings.HasPrefix(strings.ToLower(args[0]), "eval")
 }
 
 // lost swallows a reply. The request must not be sent again: it may have been carried out.
