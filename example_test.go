@@ -187,25 +187,6 @@ func ExampleRateLimiter_SetRate() {
 	// Output: 160 <nil>
 }
 
-func ExampleWithKeepAlive() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb)
-	defer client.Close()
-
-	limiter := client.RateLimiter("seldom-used")
-	keep := rratelimiter.WithKeepAlive(time.Hour)
-	if _, err := limiter.TrySetRate(ctx, rratelimiter.Overall, 100, time.Minute, keep); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(limiter.TryAcquire(ctx, 1, 0))
-	fmt.Println(limiter.RemainTimeToLive(ctx)) // each use gives it an hour again
-	// Output:
-	// true <nil>
-	// 1h0m0s <nil>
-}
-
 func ExampleRateLimiter_Allow() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})

@@ -135,23 +135,12 @@ func (s *Sentinel) Switch(t TB) {
 func (s *Sentinel) Stall(t TB) {
 	t.Helper()
 	former := s.Master
-	thaw := s.Freeze(t)
+	thaw := former.Freeze(t)
+	s.downAfter(t, soon)
 	s.promoted(t, former)
 	thaw()
+	s.downAfter(t, patience)
 	s.settled(t)
-}
-
-// Freeze suspends the master until thaw is called or the test ends, and has the
-// sentinels notice it soon.
-func (s *Sentinel) Freeze(t TB) (thaw func()) {
-	t.Helper()
-	run := s.Master.Freeze(t)
-	s.downAfter(t, soon)
-	return func() {
-		t.Helper()
-		run()
-		s.downAfter(t, patience)
-	}
 }
 
 // soon is how long a master must be silent to be taken for dead while it is. At other
