@@ -152,8 +152,8 @@ func (r Release) fetch(ctx context.Context, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	args := append([]string{"-c", fetchScript, "fetch.sh", path, r.binary, r.make, r.requirement}, r.options...)
-	cmd := exec.CommandContext(ctx, "sh", args...)
+	args := []string{"-c", fetchScript, "fetch.sh", path, r.binary, r.make, r.requirement}
+	cmd := exec.CommandContext(ctx, "sh", append(args, r.options...)...)
 	// The make that runs the tests has set these for itself.
 	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	cmd.WaitDelay = time.Second

@@ -27,7 +27,6 @@ type memory struct {
 	// Of limiters that a test breaks:
 	since time.Time // a call
 	used  atomic.Int64
-	busy  sync.Mutex
 }
 
 func newMemory(algorithm Algorithm, rate int64, interval time.Duration, opts ...limit.Option) *memory {

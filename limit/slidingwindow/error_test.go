@@ -128,7 +128,7 @@ func TestErrorsAreAsDocumented(t *testing.T) {
 				shorter := time.Second - time.Second/time.Duration(parts)
 				top[i], granted[i] = max(top[i], most(got, time.Second)), granted[i]+sum(got)
 				if n := most(got, max(1, shorter)); top[i] >= 2*simulated || n > simulated {
-					t.Errorf("%s, %d parts: %d in an interval, %d in %v", kind.name, parts, top[i], n, shorter)
+					t.Errorf("%s, %d parts: %d in %v, at most %d", kind.name, parts, n, shorter, top[i])
 				}
 			}
 		}

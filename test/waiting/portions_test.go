@@ -175,13 +175,15 @@ func TestEachProcessHasItsPortion(t *testing.T) {
 			Bubble(t, func(c *Limiter) {
 				NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
 				var all sync.WaitGroup
-				one := entersBy(c, distant(c, func() time.Duration { return tt.trip }), &all, tt.callers, tt.permits)
+				rdb := distant(c, func() time.Duration { return tt.trip })
+				one := entersBy(c, rdb, &all, tt.callers, tt.permits)
 				loops := []*loop{one}
 				for _, callers := range tt.beside {
 					loops = append(loops, enters(c, &all, callers))
 				}
 				from := time.Now().Add(2 * time.Second)
-				for to := from.Add(span * time.Second); time.Now().Before(to); time.Sleep(2 * time.Millisecond) {
+				for time.Since(from) < span*time.Second {
+					time.Sleep(2 * time.Millisecond)
 					if tt.allows {
 						_, _ = one.limiter.Allow(c.Context(), 1)
 					}
