@@ -134,19 +134,16 @@ func TestTheExampleWorks(t *testing.T) {
 }
 
 // behindEnvoy starts the service and an Envoy with the limits and the routes of the reference service's
-// scripts, in front of an application.
-func behindEnvoy(t *testing.T, application http.HandlerFunc, args ...string) (*process, *envoy) {
+// scripts, in front of an application that echoes the header field x-backend, which metadata of a quota have set.
+func behindEnvoy(t *testing.T, args ...string) (*process, *envoy) {
 	t.Helper()
 	redistest.Envoy.Binary(t)
-	server := httptest.NewServer(application)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Served-By", r.Header.Get("X-Backend"))
+	}))
 	t.Cleanup(server.Close)
 	p := start(t, append(args, "--config", "testdata/scripts.yaml", "RESPONSE_DYNAMIC_METADATA=true")...)
 	return p, startEnvoy(t, "testdata/envoy.yaml", map[string]string{
 		"10001": strings.TrimPrefix(server.URL, "http://"), "8081": p.grpc,
 	})
-}
-
-// echo echoes the header field x-backend, which metadata of a quota have set.
-func echo(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Served-By", r.Header.Get("X-Backend"))
 }

@@ -362,28 +362,3 @@ func TestTLSAndPassword(t *testing.T) {
 		t.Errorf("Redis has the keys %v, %v", keys, err)
 	}
 }
-
-// A Redis that is not there is reported before the first request, with the error of the connection.
-func TestARedisThatIsNotThereIsReported(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	reader, writer := io.Pipe()
-	var running sync.WaitGroup
-	running.Go(func() {
-		run(ctx, map[string]string{"REDIS_URL": freeAddress(t)}, []string{
-			"--config", example, "--grpc", "0", "--http", "0", "--debug", "0", "--metrics", "127.0.0.1:0",
-		}, io.Discard, writer)
-		_ = writer.Close()
-	})
-	lines, reported := bufio.NewScanner(reader), false
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "Redis does not reply yet") {
-			reported = strings.Contains(lines.Text(), "connect: connection refused")
-			cancel()
-		}
-	}
-	cancel()
-	running.Wait()
-	if !reported {
-		t.Error("no line names the error of the connection")
-	}
-}

@@ -2,18 +2,8 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -51,7 +41,7 @@ func TestScriptsOfTheReference(t *testing.T) {
 		"value-included-in-stats": {"2 /unspec unspec: seen = 200", "/unspec unspec: seen = 429"},
 	} {
 		t.Run(script, func(t *testing.T) {
-			p, e := behindEnvoy(t, echo, "--redis", redistest.Start(t).Addr)
+			p, e := behindEnvoy(t, "--redis", redistest.Start(t).Addr)
 			for _, step := range steps {
 				play(t, p, e, step)
 			}
@@ -104,42 +94,4 @@ func (p *process) hits(t *testing.T) (sum float64) {
 		}
 	}
 	return sum
-}
-
-// A refused call of gRPC has the status that its clients know.
-func TestGRPCRoutes(t *testing.T) {
-	redistest.Envoy.Binary(t)
-	p := start(t, "--config", "testdata/scripts.yaml")
-	listener := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	server := grpc.NewServer()
-	healthpb.RegisterHealthServer(server, health.NewServer())
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	conn := dial(t, startEnvoy(t, "testdata/envoy.yaml",
-		map[string]string{"10002": listener.Addr().String(), "8081": p.grpc}).address)
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "unspec", "a")
-	for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
-		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
-		if status.Code(err) != want {
-			t.Errorf("call %d: %v, want %v", i+1, err, want)
-		}
-	}
-}
-
-// A request that Envoy sends to its application three times is charged once.
-func TestRetriesOfEnvoyAreChargedOnce(t *testing.T) {
-	var calls atomic.Int64
-	_, e := behindEnvoy(t, func(w http.ResponseWriter, _ *http.Request) {
-		if calls.Add(1)%3 != 0 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	for i, want := range []int{200, 200, 429} {
-		if reply := e.get(t, "/retried", "unspec: a"); reply.StatusCode != want {
-			t.Errorf("request %d: %d", i+1, reply.StatusCode)
-		}
-	}
-	if calls.Load() != 6 {
-		t.Errorf("the application was called %d times", calls.Load())
-	}
 }

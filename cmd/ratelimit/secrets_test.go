@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -12,27 +16,38 @@ import (
 // What visitors send, and the password of Redis, are on no page of any port and in no line of the log,
 // whatever fails. The log says what has failed.
 func TestNothingSecretIsShown(t *testing.T) {
-	file := t.TempDir() + "/a.yaml"
-	writeFile(t, file, `
-domain: example
-descriptors:
-- {key: user, fallback: error, rate_limit: {unit: day, requests_per_unit: 9}}
-- {key: team, rate_limit: {unit: day, requests_per_unit: 9, algorithm: gcra}}
-`)
-	unused := freeAddress(t)
-	p := start(t, "LOG_LEVEL=", "REDIS_SENTINEL_AUTH=secret2", "--redis", "redis://ann:secret1@"+unused,
-		"--config", file, "--budget", "15ms")
+	file, limits := t.TempDir()+"/a.yaml", "domain: example\ndescriptors:\n"
+	var keys []string
+	const all = "rratelimiter fixed_window gcra sliding_window token_bucket concurrency"
+	for algorithm := range strings.FieldsSeq(all) {
+		for _, fallback := range []string{"error", "local"} {
+			key := algorithm + "-" + fallback
+			keys = append(keys, key)
+			limits += fmt.Sprintf("- {key: %s, fallback: %s, rate_limit: "+
+				"{unit: day, requests_per_unit: 9, algorithm: %s}}\n", key, fallback, algorithm)
+		}
+	}
+	writeFile(t, file, limits)
+	p := start(t, "LOG_LEVEL=", "REDIS_SENTINEL_AUTH=secret2", "--redis",
+		"redis://ann:secret1@"+freeAddress(t), "--config", file, "--budget", "15ms")
+	conn := dial(t, p.grpc)
 	var pages strings.Builder
 	for range 5 { // until the circuit is open
-		for _, url := range []string{
-			p.web + "/check/example?user=secret3", p.web + "/check/example?team=secret4", p.debug + "/state",
-			p.debug + "/rlconfig", p.metrics + "/metrics", p.web + "/healthcheck",
-		} {
-			_, body := get(t, url)
+		for _, key := range keys {
+			code, body := get(t, p.web+"/check/example?"+key+"=secret3")
 			pages.WriteString(body)
+			_, err := ask(t.Context(), conn, key+"=secret4")
+			pages.WriteString(status.Convert(err).Message())
+			fails := strings.HasSuffix(key, "error")
+			if fails != (code == 503) || fails != (status.Code(err) == codes.Unavailable) {
+				t.Errorf("%s: %d, %v", key, code, err)
+			}
 		}
-		if _, err := ask(t.Context(), dial(t, p.grpc), "user=secret5"); err != nil {
-			pages.WriteString(err.Error())
+		for _, page := range []string{
+			p.debug + "/state", p.debug + "/rlconfig", p.metrics + "/metrics", p.web + "/healthcheck",
+		} {
+			_, body := get(t, page)
+			pages.WriteString(body)
 		}
 	}
 	redistest.NoError(t, p.cmd.Process.Signal(os.Interrupt))
@@ -42,8 +57,10 @@ descriptors:
 	}
 	for text, in := range map[string]string{
 		"degraded: true": pages.String(), "cause: no answer from Redis within 15ms": pages.String(),
-		"Redis has failed, fallbacks decide": p.out.String(), "a limiter has failed": p.out.String(),
-		"connect: connection refused": p.out.String(),
+		"the rate limit could not be decided": pages.String(), "a limiter has failed": p.out.String(),
+		"Redis does not reply yet, fallbacks decide": p.out.String(),
+		"Redis has failed, fallbacks decide":         p.out.String(),
+		"connect: connection refused":                p.out.String(),
 	} {
 		if !strings.Contains(in, text) {
 			t.Errorf("%s is not in\n%s", text, in)

@@ -8,52 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
-
-// A service in Java, one in Go and Envoy take turns on one limiter: together they have its rate, whoever
-// set it.
-func TestJavaGoAndEnvoyShareALimit(t *testing.T) {
-	redistest.Envoy.Binary(t)
-	redistest.Require(t, "java")
-	redistest.Require(t, "mvn")
-	peer := redistest.Must(
-		javapeer.Start(t.Context(), "", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))(t)
-	t.Cleanup(func() { _ = peer.Close() })
-	server := redistest.Start(t)
-	redistest.Must(peer.Connect(t.Context(), "java", server.Addr))(t)
-	java := peer.Limiter("java", "orders")
-	const rate = 30
-	if ok, err := java.TrySetRate(t.Context(), rratelimiter.Config{Rate: rate, Interval: time.Hour}); !ok ||
-		err != nil {
-		t.Fatal(ok, err)
-	}
-	client := rratelimiter.New(server.Client(t))
-	t.Cleanup(func() { _ = client.Close() })
-	_, e := behindEnvoy(t, echo, "--redis", server.Addr)
-	takers := []func() (bool, error){
-		func() (bool, error) { return java.TryAcquire(t.Context(), 1, 0) },
-		func() (bool, error) { return client.RateLimiter("orders").TryAcquire(t.Context(), 1, 0) },
-		func() (bool, error) { return e.get(t, "/shared", "shared: x").StatusCode == 200, nil },
-	}
-	got := make([]int, len(takers))
-	for i := range 2 * rate {
-		ok := redistest.Must(takers[i%3]())(t)
-		if ok {
-			got[i%3]++
-		}
-		if ok != (i < rate) {
-			t.Errorf("request %d: %v", i+1, ok)
-		}
-	}
-	t.Logf("Java, Go and Envoy got %v of %d", got, rate)
-	if reply := e.get(t, "/shared", "shared: x"); !strings.HasPrefix(reply.Header.Get("X-Ratelimit-Limit"),
-		"30, 30;w=3600") {
-		t.Errorf("Envoy shows the limit %s, want that of Java", reply.Header.Get("X-Ratelimit-Limit"))
-	}
-}
 
 // A crowd sends requests through Envoy until it is stopped.
 type crowd struct {
@@ -135,7 +91,7 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 		for _, lease := range []string{"0", "1s"} {
 			t.Run(failure+", leases of "+lease, func(t *testing.T) {
 				server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-				p, e := behindEnvoy(t, echo, "--redis", server.Addr, "--budget", "15ms", "--lease", lease)
+				p, e := behindEnvoy(t, "--redis", server.Addr, "--budget", "15ms", "--lease", lease)
 				c := e.crowd(t)
 				c.until(t, 20)
 				end := fail(server)
@@ -156,7 +112,7 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 func TestAFailoverUnderLoad(t *testing.T) {
 	redistest.Envoy.Binary(t)
 	s := redistest.StartSentinel(t)
-	p, e := behindEnvoy(t, echo, "REDIS_TYPE=SENTINEL", "--budget", "15ms",
+	p, e := behindEnvoy(t, "REDIS_TYPE=SENTINEL", "--budget", "15ms",
 		"--redis", strings.Join(append([]string{s.MasterName}, s.Addrs...), ","))
 	c := e.crowd(t)
 	c.until(t, 20)

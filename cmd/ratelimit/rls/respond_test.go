@@ -8,14 +8,11 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -235,46 +232,5 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%s %s: %d\n%s%s\nwant %d with %s", c.method, c.path, reply.StatusCode, &head, body,
 				c.status, c.want)
 		}
-	}
-}
-
-// Where a limit must not be decided without Redis, requests get an error: fixed texts, also when the circuit
-// is open, because what the errors of this process name has come from other visitors.
-func TestErrorsShowNoKey(t *testing.T) {
-	for _, algorithm := range algorithms {
-		t.Run(algorithm, func(t *testing.T) {
-			server := redistest.Start(t)
-			var failed atomic.Int64
-			s := serve(t, server.Client(t), Options{Budget: short, OnFailure: func(error) { failed.Add(1) }},
-				"fallback: error\n"+hourly(1, ", algorithm: "+algorithm))
-			server.Stop()
-			const want = "the rate limit could not be decided"
-			for i := range 8 {
-				key := fmt.Sprint("secret", i)
-				_, err := s.ShouldRateLimit(t.Context(), request("d", "a="+key))
-				if status.Code(err) != codes.Unavailable || status.Convert(err).Message() != want {
-					t.Errorf("gRPC: %v", err)
-				}
-				body := `{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"` + key + `"}]}]}`
-				for _, r := range []*http.Request{
-					httptest.NewRequestWithContext(t.Context(), "GET", "/check/d?plain:a=X-Key", nil),
-					httptest.NewRequestWithContext(t.Context(), "POST", "/json", strings.NewReader(body)),
-				} {
-					r.Header.Set("X-Key", key)
-					w := httptest.NewRecorder()
-					s.Handler().ServeHTTP(w, r)
-					if w.Code != 503 || w.Body.String() != want+"\n" {
-						t.Errorf("%s: %d %s", r.URL, w.Code, w.Body)
-					}
-				}
-			}
-			if h := s.Health(); h.Degraded != (algorithm == exact) ||
-				h.Degraded && strings.Contains(h.Cause.Error(), "secret") {
-				t.Errorf("health: %+v", h)
-			}
-			if failed.Load() == 0 {
-				t.Error("the operator has not heard of it")
-			}
-		})
 	}
 }

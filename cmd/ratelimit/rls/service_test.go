@@ -32,7 +32,6 @@ descriptors:
   rate_limit: {unit: hour, requests_per_unit: 2}
   metadata: {quota: two, service: {tier: 2}}
 - {key: tokens, rate_limit: {unit: hour, requests_per_unit: 10}}
-- {key: ask, rate_limit: {unit: hour, requests_per_unit: 10, charge: false}}
 - {key: banned, rate_limit: {unit: hour, requests_per_unit: 0, name: banned}}
 - {key: pardon, rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: banned}, {name: other}]}}
 - {key: pass, rate_limit: {unlimited: true, replaces: [{name: banned}]}}
@@ -83,16 +82,10 @@ var decisions = []struct {
 		"OVER: OK, OVER 0",
 		"banned=a; pass=a", "OK: OK, OK 4294967295", "banned=a", "OVER: OVER 0",
 	}},
-	{"0 hits only look", Options{}, "", []string{
-		"one=a*0", "OK: OK 1", "one=a*0", "OK: OK 1", "one=a", "OK: OK 0", "one=a*0", "OVER: OVER 0",
-	}},
 	{"hits of a descriptor are charged, also beyond the limit", Options{}, "", []string{
 		"tokens=a*4", "OK: OK 6", "tokens=a*0", "OK: OK 6", "tokens=a*9", "OVER: OVER 0", "tokens=a*0",
 		"OVER: OVER 0",
 		"tokens=a*50", "OVER: OVER 0",
-	}},
-	{"with charge: false, refused hits take nothing", Options{}, "", []string{
-		"ask=a*6", "OK: OK 4", "ask=a*6", "OVER: OVER 4", "ask=a*4", "OK: OK 0", "ask=b*11", "OVER: OVER 10",
 	}},
 	{"negative hits come back", Options{}, "", []string{
 		"tokens=a*9", "OK: OK 1", "tokens=a*-5", "OK: OK 6", "tokens=a*-50", "OK: OK 10", "one=a*-1",
