@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,26 +42,6 @@ func TestRefusedUntilRetryAfter(t *testing.T) {
 		time.Sleep(41 * time.Second)
 		status(t, visit(m, get(t)), http.StatusOK)
 	})
-}
-
-// Of many requests at once exactly as many are served as there are permits.
-func TestManyRequestsAtOnce(t *testing.T) {
-	const rate, crowd = 20, 50
-	m := newMiddleware(t, newMemory(t, rate, time.Hour), httplimit.ByAddress(),
-		httplimit.WithNearLimit(0.5, func(*http.Request, httplimit.Decision) {}),
-		httplimit.WithExposedFields())
-	server := httptest.NewServer(m.Handler(ignore))
-	defer server.Close()
-	codes := make([]int, crowd)
-	var sent sync.WaitGroup
-	for i := range crowd {
-		sent.Go(func() { codes[i] = mustGet(t, http.DefaultTransport, server.URL) })
-	}
-	sent.Wait()
-	slices.Sort(codes)
-	if codes[rate-1] != http.StatusOK || codes[rate] != http.StatusTooManyRequests {
-		t.Errorf("statuses %v, want %d of 200", codes, rate)
-	}
 }
 
 // problem is a problem document (RFC 9457).

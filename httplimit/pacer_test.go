@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -231,7 +230,7 @@ func TestEstimatesOfAPacer(t *testing.T) {
 	}
 }
 
-// A request waits up to WithMaxWait, and for ever without it; on a limiter in Redis it waits in line.
+// A request waits in the line of the limiter up to WithMaxWait, and for ever without it.
 func TestReservationsOfAPacerWait(t *testing.T) {
 	for want, opts := range map[time.Duration][]httplimit.PacerOption{
 		math.MaxInt64: nil, time.Minute: {httplimit.WithMaxWait(time.Minute)},
@@ -243,19 +242,6 @@ func TestReservationsOfAPacerWait(t *testing.T) {
 		}}
 		mustGet(t, reserving(t, answers(http.StatusOK), l, ten, opts...), apiURL)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
-		defer c.Close()
-		began := time.Now()
-		four := answers(http.StatusOK, "X-Usage-Tokens", "4")
-		p := reserving(t, four, c.Keyed("tokens", 20, time.Minute), ten)
-		for range 4 { // 4, 8 and 12 are used, and 10 more do not fit
-			mustGet(t, p, apiURL)
-		}
-		if waited := time.Since(began); waited < time.Minute || waited > time.Minute+time.Second {
-			t.Errorf("waited %v, want 1m", waited)
-		}
-	})
 }
 
 // answers is a transport whose responses have the same status and fields.
@@ -263,9 +249,8 @@ func answers(code int, fields ...string) http.RoundTripper {
 	return transport(func(*http.Request) (*http.Response, error) { return response(code, fields...), nil })
 }
 
-// The hook gets the error of a settlement, and the caller its response. A Settle of the response of a
-// handler's request leaves that of the handler alone.
-func TestSettlementsOfAPacerAreApart(t *testing.T) {
+// The hook gets the error of a settlement, and the caller its response.
+func TestErrorsOfSettlementsOfAPacer(t *testing.T) {
 	l := &account{Left: 10, Fails: errSecret}
 	var seen error
 	p := reserving(t, answers(http.StatusOK, "X-Usage-Tokens", "4"), l, ten,
@@ -274,16 +259,4 @@ func TestSettlementsOfAPacerAreApart(t *testing.T) {
 	if !errors.Is(seen, errSecret) {
 		t.Errorf("the hook got %v", seen)
 	}
-	inside, outside := &account{Left: 10}, &account{Left: 100}
-	p = reserving(t, answers(http.StatusOK), inside, ten)
-	m := newMiddleware(t, outside, all, estimated(5), httplimit.WithSettle())
-	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		got := redistest.Must(p.RoundTrip(redistest.Must(
-			http.NewRequestWithContext(r.Context(), http.MethodGet, apiURL, nil))(t)))(t)
-		redistest.NoError(t, got.Body.Close())
-		redistest.NoError(t, httplimit.Settle(got.Request.Context(), 6))
-		redistest.NoError(t, httplimit.Settle(r.Context(), 7))
-	})).ServeHTTP(httptest.NewRecorder(), get(t))
-	inside.Wants(t, 4, 6)
-	outside.Wants(t, 93, 7)
 }

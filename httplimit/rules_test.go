@@ -101,6 +101,8 @@ func TestErrorsOfRules(t *testing.T) {
 	m := newRules(t, rulesOf(t, twoRules), opts...)
 	noAddress := newRules(t, rulesOf(t, twoRules),
 		append(opts, httplimit.WithAddress(keyIs("", errSecret)))...)
+	costly := newRules(t, rulesOf(t, twoRules), append(opts, httplimit.WithAddress(keyIs("192.0.2.7", nil)),
+		httplimit.WithCost(func(*http.Request) (int64, error) { return 2, nil }))...)
 	nowhere := to(t, "/", "")
 	nowhere.RemoteAddr = ""
 	for name, test := range map[string]struct {
@@ -114,6 +116,7 @@ func TestErrorsOfRules(t *testing.T) {
 		"the address fails": {noAddress, to(t, "/", ""), http.StatusServiceUnavailable, errSecret},
 		"no limit":          {m, to(t, "/search", "unlimited"), http.StatusOK, nil},
 		"no address":        {m, nowhere, http.StatusBadRequest, httplimit.ErrNoKey},
+		"too many permits":  {costly, to(t, "/", ""), http.StatusBadRequest, limit.ErrPermitsExceedRate},
 	} {
 		seen = nil
 		status(t, visit(test.m, test.request), test.status)
@@ -121,28 +124,6 @@ func TestErrorsOfRules(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, seen, test.err)
 		}
 	}
-}
-
-func TestOptionsWorkWithRules(t *testing.T) {
-	address := keyIs("192.0.2.7", nil)
-	refused := 0
-	m := newRules(t, rulesOf(t, twoRules), httplimit.WithShadow(), httplimit.WithAddress(address),
-		httplimit.WithRefusedHook(func(_ *http.Request, d httplimit.Decision) {
-			if refused++; d.Result.Name != "visitor:192.0.2.7" || d.Cost != 1 {
-				t.Errorf("%+v", d)
-			}
-		}))
-	for range 3 {
-		w := visit(m, to(t, "/", ""))
-		status(t, w, http.StatusOK)
-		header(t, w.Header(), map[string]string{"RateLimit": ""})
-	}
-	if refused != 2 {
-		t.Errorf("%d refused, want 2", refused)
-	}
-	costly := newRules(t, rulesOf(t, twoRules), httplimit.WithAddress(address),
-		httplimit.WithCost(func(*http.Request) (int64, error) { return 2, nil }))
-	status(t, visit(costly, to(t, "/", "")), http.StatusBadRequest)
 }
 
 // A holding is Rules of which a request holds a permit while it runs.

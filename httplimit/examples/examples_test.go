@@ -108,17 +108,3 @@ func TestChiByRoute(t *testing.T) {
 		}
 	}
 }
-
-// A router without limits cannot be built.
-func TestWrongLimits(t *testing.T) {
-	for name, err := range map[string]error{
-		"chi": second(Chi(nil, nil)), "chi by route": second(ChiByRoute(nil, nil)),
-		"gin": second(Gin(nil, nil)), "echo": second(Echo(nil, nil)),
-	} {
-		if err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
-func second(_ http.Handler, err error) error { return err }
