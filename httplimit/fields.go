@@ -55,9 +55,12 @@ func SetFields(h http.Header, result limit.Result) {
 // middleware around this one may have set fields of its own.
 func (m *Middleware) setFields(h http.Header, result limit.Result) {
 	if m.fields.has(Draft11) {
-		var room [128]byte
-		addLine(h, fieldPolicy, appendDraft11Policies(room[:0], m.policies, each(&result)))
-		addLine(h, fieldRateLimit, appendDraft11Limits(room[:0], m.policies, each(&result)))
+		var room [256]byte // both values are one string, and both lines one array
+		policies := appendDraft11Policies(room[:0], m.policies, each(&result))
+		both, cut := string(appendDraft11Limits(policies, m.policies, each(&result))), len(policies)
+		lines := []string{both[:cut], both[cut:]}
+		addLine(h, fieldPolicy, lines[:1:1])
+		addLine(h, fieldRateLimit, lines[1:])
 	}
 	if !result.Allowed {
 		h[fieldRetryAfter] = integerLine(retryAfter(&result))
@@ -74,9 +77,13 @@ func (m *Middleware) setFields(h http.Header, result limit.Result) {
 }
 
 // addLine adds a line to a field, unless the line is empty: these lists have at least one item.
-func addLine(h http.Header, name string, line []byte) {
-	if len(line) > 0 {
-		h[name] = append(h[name], string(line))
+func addLine(h http.Header, name string, line []string) {
+	switch {
+	case line[0] == "":
+	case h[name] == nil:
+		h[name] = line
+	default:
+		h[name] = append(h[name], line...)
 	}
 }
 
@@ -94,7 +101,7 @@ func setDraft6(h http.Header, result *limit.Result, policies bool) {
 				}
 			}
 		}
-		addLine(h, fieldPolicy, b)
+		addLine(h, fieldPolicy, []string{string(b)})
 	}
 	if binds(h[fieldLimit], h[fieldRemaining], result) {
 		h[fieldLimit] = integerLine(result.Limit)

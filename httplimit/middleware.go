@@ -191,8 +191,8 @@ func (m *Middleware) within(request context.Context) (context.Context, context.C
 	return context.WithDeadline(context.WithoutCancel(request), at)
 }
 
-// decide calls the limiter. limited is false if the request needs no permits. c is nil if the limiter
-// was not called.
+// decide calls the limiter. limited is false if the request needs no permits. c is nil if the request can
+// neither reserve nor hold permits.
 func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool) {
 	if m.preflights && isPreflight(r) {
 		return Decision{}, nil, false
@@ -207,8 +207,10 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 		return d, nil, true
 	}
 	if d.Err = r.Context().Err(); d.Err == nil {
-		c = &call{key: d.Key}
-		c.Estimate, c.Several = d.Cost, m.rules != nil
+		if m.rules != nil || m.reserves() {
+			c = &call{key: d.Key}
+			c.Estimate, c.Several = d.Cost, m.rules != nil
+		}
 		m.ask(r, &d, c)
 		d.Err = m.explained(r, d.Err)
 	}

@@ -361,7 +361,7 @@ var measured = []struct {
 	name   string
 	result limit.Result
 	most   float64 // allocations
-}{{"granted", granted, 11}, {"two", two, 11}, {"refused", denied, 15}}
+}{{"granted", granted, 8}, {"two", two, 8}, {"refused", denied, 12}}
 
 // A request costs few allocations, besides those of the limiter.
 func TestRequestsCostFewAllocations(t *testing.T) {
