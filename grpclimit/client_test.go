@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -104,6 +105,33 @@ func TestClientWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// late bounds how much later than due a wait in Redis ends: the line lets Java go first.
+const late = 200 * time.Millisecond
+
+// A client waits in the line of a Keyed, or of one limiter, also for the permits that it reserves.
+func TestClientOnRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
+		defer c.Close()
+		one := c.RateLimiter("partner")
+		redistest.NoError(t, one.SetRate(t.Context(), rratelimiter.Overall, 1, time.Minute))
+		tokens := c.Keyed("tokens", 10, time.Minute)
+		for _, client := range []testpb.TestServiceClient{
+			serve(t, &service{}, nil, waiting(c.Keyed("methods", 1, time.Minute))...),
+			serve(t, &service{}, nil, waiting(limit.Shared(one))...),
+			serve(t, &service{}, nil,
+				waiting(tokens, ten, grpclimit.WithSettle(), grpclimit.WithMaxWait(time.Hour))...),
+		} {
+			began := time.Now()
+			redistest.NoError(t, emptyCall(t.Context(), client))
+			redistest.NoError(t, emptyCall(t.Context(), client))
+			if took := time.Since(began); took < time.Minute || took > time.Minute+late {
+				t.Errorf("two calls took %v, want 1m", took)
+			}
+		}
+	})
 }
 
 // A stream waits before it begins, or, with WithPerMessage, before each message.
