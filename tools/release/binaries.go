@@ -1,14 +1,8 @@
 package main
 
 import (
-	"debug/buildinfo"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-
-	"github.com/CycloneDX/cyclonedx-go"
-	"golang.org/x/mod/module"
 )
 
 // A program is a command that users get without Go.
@@ -59,49 +53,4 @@ func (r *release) binaries() error {
 		}
 	}
 	return nil
-}
-
-// bills writes which modules each binary consists of, with their licenses, as CycloneDX.
-func (r *release) bills() error {
-	for c, p := range r.builds {
-		if err := r.bill(r.binary(c, p)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *release) bill(binary string) error {
-	info, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return err
-	}
-	component := func(kind cyclonedx.ComponentType, m module.Version, license string) cyclonedx.Component {
-		name := m.Path + "@" + m.Version
-		return cyclonedx.Component{
-			Type: kind, Name: m.Path, Version: m.Version, BOMRef: name, PackageURL: "pkg:golang/" + name,
-			Licenses: &cyclonedx.Licenses{{Expression: license}},
-		}
-	}
-	bom := cyclonedx.NewBOM()
-	program := module.Version{Path: info.Main.Path, Version: r.version}
-	bom.Metadata = &cyclonedx.Metadata{
-		Component: new(component(cyclonedx.ComponentTypeApplication, program, "Apache-2.0")),
-	}
-	var components []cyclonedx.Component
-	for _, part := range parts(info) {
-		license, err := r.licenseOf(part)
-		if err != nil {
-			return err
-		}
-		components = append(components, component(cyclonedx.ComponentTypeLibrary, part, idOf(license)))
-	}
-	bom.Components = &components
-	out, err := os.Create(binary + ".cdx.json")
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	encoder := cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true)
-	return errors.Join(encoder.Encode(bom), out.Close())
 }

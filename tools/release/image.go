@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -70,11 +69,11 @@ func (r *release) image(c program) error {
 		return err
 	}
 	defer out.Close()
-	return errors.Join(r.archive(out, dir, ""), out.Close())
+	return errors.Join(r.archive(out, dir), out.Close())
 }
 
-// archive writes the files of a folder as a tar, below a folder of that name.
-func (r *release) archive(out io.Writer, dir, below string) error {
+// archive writes the files of a folder as a tar.
+func (r *release) archive(out io.Writer, dir string) error {
 	w := tar.NewWriter(out)
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -88,7 +87,7 @@ func (r *release) archive(out io.Writer, dir, below string) error {
 		if err != nil {
 			return err
 		}
-		return r.add(w, path.Join(below, filepath.ToSlash(relative)), data, 0o644)
+		return r.add(w, filepath.ToSlash(relative), data, 0o644)
 	})
 	return errors.Join(err, w.Close())
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // licenses returns the file with the licenses of all that a program consists of. It is a file of the release,
-// and in packages and images.
+// and in images.
 func (r *release) licenses(c program) string {
 	return filepath.Join(r.dist, c.name+"_"+r.version+"_LICENSES.txt")
 }
@@ -51,7 +51,7 @@ func (r *release) writeLicenses() error {
 	return nil
 }
 
-// stdlib is what CycloneDX calls the library of Go.
+// stdlib is the name of the library of Go.
 const stdlib = "stdlib"
 
 // parts returns what a program consists of, besides its own module.
@@ -83,8 +83,8 @@ func (r *release) licenseOf(part module.Version) (string, error) {
 			all += string(text) + "\n"
 		}
 	}
-	if idOf(all) == "" {
-		return "", fmt.Errorf("%s has no license that is known, in %s", part, dir)
+	if all == "" {
+		return "", fmt.Errorf("%s has no license, in %s", part, dir)
 	}
 	return all, nil
 }
@@ -100,26 +100,4 @@ func (r *release) folderOf(part module.Version) (string, error) {
 	}
 	version, err := module.EscapeVersion(part.Version)
 	return filepath.Join(r.cache, path+"@"+version), err
-}
-
-// idOf returns the SPDX identifiers of the licenses in a text, joined by AND; empty if none is known.
-func idOf(text string) string {
-	text = strings.Join(strings.Fields(strings.ReplaceAll(text, ",", "")), " ")
-	var ids []string
-	for _, license := range []struct{ id, says string }{
-		{"Apache-2.0", "Apache License Version 2.0"},
-		{"MIT", "Permission is hereby granted free of charge to any person obtaining a copy"},
-		{"MPL-2.0", "Mozilla Public License Version 2.0"},
-		{"ISC", "Permission to use, copy modify and"},
-		{"BSD-3-Clause", "Redistribution and use in source and binary forms"},
-	} {
-		if !strings.Contains(text, license.says) {
-			continue
-		}
-		if license.id == "BSD-3-Clause" && !strings.Contains(text, "endorse or promote") {
-			license.id = "BSD-2-Clause"
-		}
-		ids = append(ids, license.id)
-	}
-	return strings.Join(ids, " AND ")
 }

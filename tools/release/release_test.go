@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/mod/modfile"
 )
 
@@ -93,9 +95,16 @@ func TestRehearsal(t *testing.T) {
 	first := rehearse(t, repo, version)
 	first.dist = filepath.Join(t.TempDir(), "dist")
 	noError(t, os.Rename(filepath.Join(repo, "dist"), first.dist))
-	// The workflow makes the release again after its tags were pushed.
+	// The workflow makes the release again after its tags were pushed, whatever git has packed meanwhile, and
+	// whatever its settings are.
 	bundle := filepath.Join(first.dist, "release.bundle")
 	output(t, repo, "git", "fetch", "-q", bundle, "refs/tags/*:refs/tags/*")
+	output(t, repo, "git", "repack", "-q", "-a", "-d")
+	hooks := t.TempDir()
+	write(t, filepath.Join(hooks, "commit-msg"), "#!/bin/sh\necho >>\"$1\" 'Change-Id: 1'\n")
+	noError(t, os.Chmod(filepath.Join(hooks, "commit-msg"), 0o755))
+	write(t, filepath.Join(hooks, "config"), "[core]\n\thooksPath = "+hooks+"\n[commit]\n\tgpgSign = true\n")
+	t.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(hooks, "config"))
 	second := rehearse(t, repo, version)
 	if a, b := read(t, first.dist, "SHA256SUMS"), read(t, second.dist, "SHA256SUMS"); a != b {
 		t.Errorf("the files of two runs differ:\n%s\n%s", a, b)
@@ -106,8 +115,6 @@ func TestRehearsal(t *testing.T) {
 		}
 	}
 	for _, c := range programs {
-		contains(t, read(t, first.dist, filepath.Base(first.binary(c, platforms[0]))+".cdx.json"),
-			`"pkg:golang/stdlib@v`, `"expression": "BSD-3-Clause"`, root+"/cmd/"+c.name)
 		contains(t, read(t, first.dist, filepath.Base(first.licenses(c))),
 			"Apache License", "stdlib\n", "github.com/redis/go-redis/v9\n")
 	}
@@ -115,7 +122,6 @@ func TestRehearsal(t *testing.T) {
 	contains(t, read(t, first.dist, "proxy/"+root+"/cmd/rrl/@v/"+version+".zip"), "/LICENSE") // as by go get
 	t.Run("go install", first.installs)
 	t.Run("a new module", first.compiles)
-	t.Run("deb", first.unpacks)
 	t.Run("image of rrl", func(t *testing.T) {
 		contains(t, first.starts(t, programs[0], "compare"), "RRateLimiter")
 	})
@@ -236,46 +242,14 @@ func requires(t *testing.T, mod, version string) {
 	}
 }
 
-// unpacks installs the package of Debian in a root of its own, and removes it.
-func (r *release) unpacks(t *testing.T) {
-	if _, err := exec.LookPath("dpkg"); err != nil && os.Getenv("CI") == "" {
-		t.Skip("there is no dpkg")
-	}
-	debs, err := filepath.Glob(filepath.Join(r.dist, "rrl_*.deb"))
-	if err != nil || len(debs) != 1 {
-		t.Fatalf("the packages are %v, %v", debs, err)
-	}
-	dir := t.TempDir()
-	const state = "var/lib/dpkg"
-	for file, text := range map[string]string{"status": "", "available": "", "info/format": "1\n"} {
-		write(t, filepath.Join(dir, state, file), text)
-	}
-	for _, folder := range []string{"updates", "triggers"} {
-		noError(t, os.MkdirAll(filepath.Join(dir, state, folder), 0o755))
-	}
-	dpkg := func(args ...string) string {
-		flags := []string{"--root=" + dir, "--force-not-root", "--force-script-chrootless", "--log="}
-		return output(t, dir, "dpkg", append(flags, args...)...)
-	}
-	dpkg("--force-architecture", "-i", debs[0])
-	contains(t, output(t, dir, "usr/bin/rrl", "--version"), "rrl "+r.version+" ")
-	for _, file := range []string{"usr/share/man/man1/rrl.1", "usr/share/man/man1/rrl-inspect.1"} {
-		contains(t, read(t, dir, file), ".nh\n.TH \"RRL")
-	}
-	contains(t, read(t, dir, "usr/share/doc/rrl/copyright"), "Apache License", "Redistribution and use")
-	for _, target := range shells {
-		contains(t, read(t, dir, target), "rrl")
-	}
-	dpkg("-P", "rrl")
-	if _, err := os.Stat(filepath.Join(dir, "usr/bin/rrl")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("after the removal: %v", err)
-	}
-}
-
 // starts unpacks the image of a program, runs it there, and returns what it prints.
 func (r *release) starts(t *testing.T, c program, args ...string) string {
 	t.Helper()
-	_, processors := indexOf(t, filepath.Join(r.dist, c.name+"_"+r.version+"_oci.tar"))
+	named, processors := indexOf(t, filepath.Join(r.dist, c.name+"_"+r.version+"_oci.tar"))
+	if named.Annotations["org.opencontainers.image.ref.name"] != c.name+":"+r.version ||
+		named.MediaType != types.OCIImageIndex {
+		t.Errorf("index.json has %+v", named)
+	}
 	first := must(processors.IndexManifest())(t).Manifests[0]
 	image := must(processors.Image(first.Digest))(t)
 	config := must(image.ConfigFile())(t).Config
@@ -292,6 +266,9 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	if strings.TrimSpace(list) != c.path+"\n"+trusted+"\n"+licensed {
 		t.Errorf("the image has %q, want %s, %s and %s", list, c.path, trusted, licensed)
 	}
+	if !x509.NewCertPool().AppendCertsFromPEM([]byte(read(t, dir, trusted))) {
+		t.Error("the image has no authorities")
+	}
 	if os.Geteuid() == 0 {
 		args = append([]string{"--userspec=" + unprivileged, dir, "/" + c.path}, args...)
 		return output(t, dir, "chroot", args...)
@@ -299,7 +276,8 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	return output(t, dir, "./"+c.path, args...)
 }
 
-// indexOf returns the index of processors in the archive of an image, and what names it there.
+// indexOf returns the index of processors in the archive of an image, and what names it there. podman load and
+// skopeo copy refuse an archive that holds several images, or one without a name.
 func indexOf(t *testing.T, archive string) (named v1.Descriptor, processors v1.ImageIndex) {
 	t.Helper()
 	dir := t.TempDir()
@@ -349,21 +327,6 @@ func noError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A license is known by its text. A module may have several.
-func TestLicensesAreKnown(t *testing.T) {
-	const mit = "Permission is hereby granted, free of charge, to any\nperson obtaining a copy"
-	const bsd = "Redistribution and use in source and binary forms"
-	for text, want := range map[string]string{
-		mit: "MIT", bsd: "BSD-2-Clause", bsd + " endorse or promote": "BSD-3-Clause", "Mine.": "",
-		"Apache License\n   Version 2.0, January 2004":           "Apache-2.0",
-		mit + "\nLicensed under the Apache License, Version 2.0": "Apache-2.0 AND MIT",
-	} {
-		if got := idOf(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
 	}
 }
 
