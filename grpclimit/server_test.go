@@ -209,30 +209,6 @@ func TestBugsOfTheProgramPanic(t *testing.T) {
 	}
 }
 
-// A stream is charged once, however many messages it has.
-func TestStreamIsChargedOnce(t *testing.T) {
-	f := saying(granted, refusedFor(time.Second))
-	s := &service{}
-	client := serve(t, s, limited(f, grpclimit.ByMethod))
-	responses, err := echo(t.Context(), client, 5)
-	redistest.NoError(t, err)
-	if responses != 5 {
-		t.Errorf("%d responses", responses)
-	}
-	f.wantAsked(t, 1)
-	if f.attempts()[0].key != bidiMethod {
-		t.Errorf("asked for %q", f.attempts()[0].key)
-	}
-	_, err = echo(t.Context(), client, 5)
-	wantCode(t, err, codes.ResourceExhausted)
-	if retry, quota := details(err); retry == nil || quota == nil {
-		t.Errorf("details: %v, %v", retry, quota)
-	}
-	if calls, _ := s.counted(); calls != 1 {
-		t.Errorf("the handler was called %d times", calls)
-	}
-}
-
 // With WithPerMessage each message is charged. The refusal is the status of the stream, even if the
 // handler receives again, or returns another error or none.
 func TestServerStreamPerMessage(t *testing.T) {

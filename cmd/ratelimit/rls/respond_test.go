@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -125,21 +126,17 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("total_hits, over, near, within and shadow are %s, want %s", got, want)
 		}
 	}
-	want := `
-# HELP ratelimit_service_domain_not_found Descriptors of a domain without configuration.
-# TYPE ratelimit_service_domain_not_found counter
-ratelimit_service_domain_not_found 1
-# HELP ratelimit_service_should_rate_limit_error Requests that got an error.
-# TYPE ratelimit_service_should_rate_limit_error counter
-ratelimit_service_should_rate_limit_error{err_type="service_error"} 1
-# HELP ratelimit_service_total_requests Requests, by gRPC or HTTP.
-# TYPE ratelimit_service_total_requests counter
-ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 9
-`
-	if err := testutil.GatherAndCompare(s.Metrics(), strings.NewReader(want),
-		"ratelimit_service_domain_not_found",
-		"ratelimit_service_should_rate_limit_error", "ratelimit_service_total_requests"); err != nil {
-		t.Error(err)
+	for name, c := range map[string]struct {
+		counter prometheus.Counter
+		want    float64
+	}{
+		"domain_not_found":        {s.meters.unknownDomains, 1},
+		"should_rate_limit_error": {s.meters.errors.WithLabelValues("service_error"), 1},
+		"total_requests":          {s.meters.requests, 9},
+	} {
+		if got := testutil.ToFloat64(c.counter); got != c.want {
+			t.Errorf("%s is %v, want %v", name, got, c.want)
+		}
 	}
 }
 

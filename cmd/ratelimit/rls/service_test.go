@@ -56,7 +56,8 @@ var decisions = []struct {
 		"unknown=a", "OK: OK", "white=a", "OK: OK", "one=a two=a", "OK: OK",
 	}},
 	{"unlimited", Options{}, "", []string{"free=a; one=a", "OK: OK 4294967295, OK 0"}},
-	{"a rate of 0 refuses", Options{}, "", []string{"none=a", "OVER: OVER 0", "none=a*0", "OVER: OVER 0"}},
+	{"a rate of 0 refuses", Options{}, "", []string{"none=a", "OVER: OVER 0", "none=a*0", "OVER: OVER 0",
+		"none=a*-1", "OK: OK 0"}},
 	{"shadow_mode passes", Options{}, "", []string{
 		"shady=a", "OK: OK 0", "shady=a", "OK: OK 0", "one=a; shady=a", "OK: OK 0, OK 0",
 		"one=a; shady=a", "OVER: OVER 0, OK 0",
@@ -81,16 +82,6 @@ var decisions = []struct {
 		"banned=a", "OVER: OVER 0", "banned=a; pardon=a", "OK: OK, OK 0", "banned=a; pardon=a",
 		"OVER: OK, OVER 0",
 		"banned=a; pass=a", "OK: OK, OK 4294967295", "banned=a", "OVER: OVER 0",
-	}},
-	{"hits of a descriptor are charged, also beyond the limit", Options{}, "", []string{
-		"tokens=a*4", "OK: OK 6", "tokens=a*0", "OK: OK 6", "tokens=a*9", "OVER: OVER 0", "tokens=a*0",
-		"OVER: OVER 0",
-		"tokens=a*50", "OVER: OVER 0",
-	}},
-	{"negative hits come back", Options{}, "", []string{
-		"tokens=a*9", "OK: OK 1", "tokens=a*-5", "OK: OK 6", "tokens=a*-50", "OK: OK 10", "one=a*-1",
-		"OK: OK 1",
-		"none=a*-1", "OK: OK 0",
 	}},
 	{"hits of a request are for all descriptors without any", Options{}, "", []string{
 		"4 tokens=a; two=a*1", "OK: OK 6, OK 1", "4 tokens=a; two=a*1", "OK: OK 2, OK 0",
@@ -184,17 +175,13 @@ func TestDecisionsInTime(t *testing.T) {
 	}
 }
 
-// A flood of requests that are refused asks Redis once a millisecond, and ends with what another replica
-// gives back.
+// A flood of requests that are refused asks Redis once a millisecond.
 func TestRefusalsAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		rdb := redistest.MiniClient(t, m)
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
 		trips := redistest.RoundTrips(rdb)
 		s := serve(t, rdb, Options{}, hourly(1, ""))
-		replica := serve(t, redistest.MiniClient(t, m), Options{}, hourly(1, ""))
-		asks(t, replica, "a=x*1", "OK: OK 0")
-		asks(t, s, "a=x", "OVER: OVER 0", "a=x", "OVER: OVER 0")
+		asks(t, s, "a=x", "OK: OK 0", "a=x", "OVER: OVER 0")
 		synctest.Wait() // the second use of a key counts its Clients
 		before := trips.Load()
 		for range 100 {
@@ -203,9 +190,6 @@ func TestRefusalsAreRepeated(t *testing.T) {
 		if n := trips.Load() - before; n > 2 {
 			t.Errorf("100 refusals took %d round trips", n)
 		}
-		asks(t, replica, "a=x*-1", "OK: OK 1")
-		time.Sleep(2 * time.Millisecond)
-		asks(t, s, "a=x", "OK: OK 0")
 	})
 }
 
