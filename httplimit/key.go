@@ -142,8 +142,23 @@ func FirstOf(keys ...KeyFunc) (KeyFunc, error) {
 // addresses of a /64. Requests through a Unix socket have the key "unix", because a proxy on this machine
 // sent them. If the address cannot be parsed, the error is an ErrNoKey.
 func ByAddress() KeyFunc {
+	return behind(func(int, netip.Addr, bool) bool { return false })
+}
+
+// behind returns a KeyFunc that reads X-Forwarded-For from the right, as long as trusted reports that the last
+// address is one of a proxy. hops is the number of entries that were read. Without an address addr is invalid;
+// unix reports that this is so because the request came through a Unix socket.
+func behind(trusted func(hops int, addr netip.Addr, unix bool) bool) KeyFunc {
 	return func(r *http.Request) (string, error) {
 		addr, ok := admission.ParseAddr(r.RemoteAddr)
+		chain := chain{lines: r.Header["X-Forwarded-For"]}
+		for hops := 0; trusted(hops, addr, !ok && local(r)); hops++ {
+			before, there := admission.ParseAddr(chain.next())
+			if !there {
+				break
+			}
+			addr, ok = before, true
+		}
 		return addressKey(addr, ok, r)
 	}
 }
@@ -176,20 +191,9 @@ func ByAddressVia(proxies ...string) (KeyFunc, error) {
 		}
 		trusted[i] = prefix
 	}
-	isProxy := func(addr netip.Addr) bool {
-		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
-	}
-	return func(r *http.Request) (string, error) {
-		addr, ok := admission.ParseAddr(r.RemoteAddr)
-		for chain := chainOf(r); ok && isProxy(addr) || !ok && local(r); {
-			before, there := admission.ParseAddr(chain.next())
-			if !there {
-				break
-			}
-			addr, ok = before, true
-		}
-		return addressKey(addr, ok, r)
-	}, nil
+	return behind(func(_ int, addr netip.Addr, unix bool) bool {
+		return unix || slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+	}), nil
 }
 
 // parseProxy parses an address or a CIDR. It rejects a CIDR of IPv4 in IPv6, which would contain no
@@ -216,18 +220,7 @@ func ByAddressViaCount(n int) (KeyFunc, error) {
 	if n < 1 {
 		return nil, invalid("ByAddressViaCount", "n", n, "be at least 1")
 	}
-	return func(r *http.Request) (string, error) {
-		addr, ok := admission.ParseAddr(r.RemoteAddr)
-		chain := chainOf(r)
-		for range n {
-			before, there := admission.ParseAddr(chain.next())
-			if !there {
-				break
-			}
-			addr, ok = before, true
-		}
-		return addressKey(addr, ok, r)
-	}, nil
+	return behind(func(hops int, _ netip.Addr, _ bool) bool { return hops < n }), nil
 }
 
 // A chain is X-Forwarded-For, read from the right. If the field is there several times, its lines
@@ -237,8 +230,6 @@ type chain struct {
 	rest  string   // the unread part of the current line
 	more  bool     // rest has an entry, which may be empty
 }
-
-func chainOf(r *http.Request) chain { return chain{lines: r.Header["X-Forwarded-For"]} }
 
 // next returns the next entry to the left, empty if there is none.
 func (c *chain) next() string {

@@ -70,7 +70,7 @@ func (r *release) run(repo, gate string) (err error) {
 	}{
 		{"clone", r.clone}, {"modules", r.modules}, {"commit and tags", r.tag}, {"binaries", r.binaries},
 		{"licenses", r.writeLicenses},
-		{"images", r.images}, {"notes", r.writeNotes}, {"sums", r.sums},
+		{"images", r.images}, {"notes and sums", r.notesAndSums},
 	} {
 		fmt.Fprintln(os.Stderr, "release:", step.name)
 		if err := step.do(); err != nil {
@@ -204,6 +204,20 @@ func (r *release) clone() error {
 		fileURL(filepath.Join(downloads, "cache", "download")), proxy,
 	}, ",")
 	return os.MkdirAll(r.dist, 0o755)
+}
+
+// notesAndSums writes the section of the CHANGELOG as the notes of the release, and the checksums of all files, as
+// sha256sum -c reads them.
+func (r *release) notesAndSums() error {
+	text := "# " + r.version + "\n\n" + r.notes
+	if err := os.WriteFile(filepath.Join(r.dist, "NOTES.md"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	sums, err := r.output(r.dist, "sh", "-c", "find * -type f | LC_ALL=C sort | xargs -d '\n' sha256sum")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.dist, "SHA256SUMS"), []byte(sums+"\n"), 0o644)
 }
 
 func fileURL(path string) string { return "file://" + filepath.ToSlash(path) }
