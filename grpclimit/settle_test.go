@@ -127,14 +127,6 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 	})
 }
 
-// A panic returns no permits.
-func TestPanicsGiveNothingBack(t *testing.T) {
-	var last grpclimit.Outcome
-	l := &account{Left: 100}
-	panics(t, grpclimit.UnaryServerInterceptor(l, grpclimit.ByMethod, ten, costs(1, &last)))
-	l.Wants(t, 90, 10)
-}
-
 // panics calls a handler that panics.
 func panics(t *testing.T, unary grpc.UnaryServerInterceptor) {
 	defer func() { _ = recover() }()
