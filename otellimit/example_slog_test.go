@@ -28,15 +28,6 @@ func (l logger) Observe(ctx context.Context, o rratelimiter.Observation) {
 		slog.Duration("took", o.Took), slog.Any("error", o.Err))
 }
 
-// observers passes each call on to several Observers, because WithObserver takes one.
-type observers []rratelimiter.Observer
-
-func (all observers) Observe(ctx context.Context, o rratelimiter.Observation) {
-	for _, each := range all {
-		each.Observe(ctx, o)
-	}
-}
-
 func ExampleObserver_log() {
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelWarn,
@@ -47,15 +38,14 @@ func ExampleObserver_log() {
 			return a
 		},
 	})
-	both := observers{logger{slog.New(handler)}} // and otellimit's
-	ctx := context.Background()
+	observer := logger{slog.New(handler)}
 	for _, o := range []rratelimiter.Observation{ // as a Client does
 		{Policy: "user", Permits: 1, Result: rratelimiter.Result{Allowed: true}},
 		{Policy: "user", Permits: 1, Result: rratelimiter.Result{Allowed: true, Degraded: true}},
 		{Policy: "user", Permits: 1, Result: rratelimiter.Result{Allowed: true}, RateReplaced: true},
 		{Policy: "user", Permits: 1, Err: rratelimiter.ErrNoAnswer, Took: time.Second},
 	} {
-		both.Observe(ctx, o)
+		observer.Observe(context.Background(), o)
 	}
 	// Output:
 	// level=WARN msg="decided without Redis" policy=user permits=1 took=0s error=<nil>

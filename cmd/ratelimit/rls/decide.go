@@ -32,8 +32,12 @@ type item struct {
 // mostDescriptors is the most descriptors of a request.
 const mostDescriptors = 100
 
-// decide decides about all descriptors of a request.
+// decide decides about all descriptors of a request, and measures how long that takes.
 func (s *Service) decide(ctx context.Context, in *pb.RateLimitRequest) ([]item, error) {
+	defer func(start time.Time) {
+		s.meters.requests.Inc()
+		s.meters.seconds.Observe(time.Since(start).Seconds())
+	}(time.Now())
 	c := s.current.Load()
 	n := len(in.GetDescriptors())
 	switch {

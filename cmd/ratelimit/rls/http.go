@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	descriptor "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -57,7 +56,7 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 	}
 	text, err := protojson.Marshal(out)
 	if err != nil {
-		s.writeError(w, r, err)
+		writeStatus(w, s.failure(r.Context(), err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -65,11 +64,6 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	_, _ = w.Write(text)
-}
-
-// writeError writes a failure.
-func (s *Service) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	writeStatus(w, s.failure(r.Context(), err))
 }
 
 // writeStatus writes the error of a gRPC call.
@@ -94,12 +88,9 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	start := time.Now()
 	items, err := s.decide(r.Context(), in)
-	s.meters.requests.Inc()
-	s.meters.seconds.Observe(time.Since(start).Seconds())
 	if err != nil {
-		s.writeError(w, r, err)
+		writeStatus(w, s.failure(r.Context(), err))
 		return
 	}
 	result, _ := result(items, s.respond(in, items).GetOverallCode())
@@ -108,7 +99,7 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 	})
 	m, err := httplimit.New(decided, httplimit.Constant("check"))
 	if err != nil {
-		s.writeError(w, r, err)
+		writeStatus(w, s.failure(r.Context(), err))
 		return
 	}
 	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

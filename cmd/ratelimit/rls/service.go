@@ -167,10 +167,7 @@ func (s *Service) Config() *Config { return s.current.Load() }
 func (s *Service) ShouldRateLimit(
 	ctx context.Context, in *pb.RateLimitRequest,
 ) (*pb.RateLimitResponse, error) {
-	start := time.Now()
 	d, err := s.decide(ctx, in)
-	s.meters.requests.Inc()
-	s.meters.seconds.Observe(time.Since(start).Seconds())
 	if err != nil {
 		return nil, s.failure(ctx, err)
 	}
