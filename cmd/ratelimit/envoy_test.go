@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,4 +149,204 @@ func behindEnvoy(t *testing.T, args ...string) (*process, *envoy) {
 	return p, startEnvoy(t, "testdata/envoy.yaml", map[string]string{
 		"10001": strings.TrimPrefix(server.URL, "http://"), "8081": p.grpc,
 	})
+}
+
+// Each script of the reference service's integration tests, retold: requests through a real Envoy, with a
+// path, header fields and the status that it must have.
+func TestScriptsOfTheReference(t *testing.T) {
+	for script, steps := range map[string][]string{
+		"simple-get": {"/twoheader foo: test, baz: shady = 200"},
+		"trigger-ratelimit": {"3 /twoheader foo: pelle, baz: not-so-shady = 200",
+			"2 /twoheader foo: pelle, baz: not-so-shady = 429"},
+		"trigger-shadow-mode-key": {
+			"6 /twoheader foo: pelle, baz: shady = 200",
+		},
+		"replaces": {
+			"/twoheader foo: a, bar: banned = 429", "/fourheader foo: a, bar: banned, from: proxy, to: " +
+				"mock = 429",
+			"2 /fourheader foo: a, bar: banned, from: proxy, to: override = 200",
+			"/fourheader foo: a, bar: banned, from: proxy, to: override = 429",
+			"2 /fourheader foo: b, bar: strict, from: proxy, to: strict = 200",
+			"/fourheader foo: b, bar: strict, from: proxy, to: strict = 429",
+			"/fourheader foo: b, bar: strict, from: proxy, to: other = 200",
+			"/fourheader foo: b, bar: strict, from: proxy, to: other = 429",
+			"4 /fiveheader foo: b, bar: strict, from: proxy, to: narrow, plan: gold = 200",
+			"/fiveheader foo: b, bar: strict, from: proxy, to: narrow, plan: gold = 429",
+			"/twoheader foo: c, bar: strict = 200", "/twoheader foo: c, bar: strict = 429",
+			"2 /fourheader foo: d, bar: d, from: proxy, to: narrow = 200",
+			"/fourheader foo: d, bar: d, from: proxy, to: narrow = 429",
+		},
+		"quota": {"2 /quota = 200", "/quota = 429"},
+		// Not 3, as with the reference service: a request is looked at, and passes only if something is left.
+		"token-quota": {"2 /tokenquota = 200 settled", "/tokenquota = 429"},
+		"multiservice": {"1 /multiservice = 200 service_1 settled",
+			"2 /multiservice = 200 service_2 settled", "/multiservice = 429"},
+		"value-included-in-stats": {"2 /unspec unspec: seen = 200", "/unspec unspec: seen = 429"},
+	} {
+		t.Run(script, func(t *testing.T) {
+			p, e := behindEnvoy(t, "--redis", redistest.Start(t).Addr)
+			for _, step := range steps {
+				play(t, p, e, step)
+			}
+			if script == "value-included-in-stats" {
+				want := `ratelimit_service_rate_limit_over_limit{domain="rl",key1="unspec_seen",key2=""} 1`
+				if _, body := get(t, p.metrics+"/metrics"); !strings.Contains(body, want) {
+					t.Errorf("the metrics lack %s", want)
+				}
+			}
+		})
+	}
+}
+
+// play sends the requests of a step: "2 /path field: value = 200 backend". A step with "settled" waits
+// after each request until its end has been charged.
+func play(t *testing.T, p *process, e *envoy, step string) {
+	t.Helper()
+	ask, want, _ := strings.Cut(step, " = ")
+	times := 1
+	if n, _ := fmt.Sscanf(ask, "%d ", &times); n == 1 {
+		_, ask, _ = strings.Cut(ask, " ")
+	}
+	path, fields, _ := strings.Cut(ask, " ")
+	want, settled := strings.CutSuffix(want, " settled")
+	for range times {
+		before := p.hits(t)
+		reply := e.get(t, path, fields)
+		got := strings.TrimSpace(fmt.Sprint(reply.StatusCode, " ", reply.Header.Get("X-Served-By")))
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", step, got)
+		}
+		if settled {
+			redistest.Eventually(t, "the end of the request is charged",
+				func() bool { return p.hits(t) > before })
+		}
+	}
+}
+
+// hits returns the hits of all services with a quota.
+func (p *process) hits(t *testing.T) (sum float64) {
+	t.Helper()
+	_, body := get(t, p.metrics+"/metrics")
+	for line := range strings.Lines(body) {
+		var hits float64
+		rest, found := strings.CutPrefix(line,
+			`ratelimit_service_rate_limit_total_hits{domain="rl",key1="service_service_`)
+		if _, number, ok := strings.Cut(rest, "} "); found && ok {
+			_, _ = fmt.Sscan(number, &hits)
+			sum += hits
+		}
+	}
+	return sum
+}
+
+// A crowd sends requests through Envoy until it is stopped.
+type crowd struct {
+	passed, refused, failed atomic.Int64
+	slowest                 atomic.Int64 // in ns
+	stopping                chan struct{}
+	callers                 sync.WaitGroup
+}
+
+func (e *envoy) crowd(t *testing.T) *crowd {
+	t.Helper()
+	c := &crowd{stopping: make(chan struct{})}
+	for range 4 {
+		c.callers.Go(func() {
+			pace := time.NewTicker(20 * time.Millisecond)
+			defer pace.Stop()
+			for {
+				select {
+				case <-c.stopping:
+					return
+				case <-pace.C:
+				}
+				start := time.Now()
+				switch e.get(t, "/load", "load: x").StatusCode {
+				case 200:
+					c.passed.Add(1)
+				case 429:
+					c.refused.Add(1)
+				default:
+					c.failed.Add(1)
+				}
+				c.slowest.Store(max(c.slowest.Load(), int64(time.Since(start))))
+			}
+		})
+	}
+	return c
+}
+
+// until waits until n more requests have passed or been refused.
+func (c *crowd) until(t *testing.T, n int64) {
+	t.Helper()
+	before := c.passed.Load() + c.refused.Load()
+	redistest.Eventually(t, "requests are decided", func() bool {
+		return c.passed.Load()+c.refused.Load() >= before+n
+	})
+}
+
+// stop ends the crowd, and reports errors and what is above the limit of 100.
+func (c *crowd) stop(t *testing.T, most int64) {
+	t.Helper()
+	close(c.stopping)
+	c.callers.Wait()
+	slowest := time.Duration(c.slowest.Load())
+	t.Logf("%d passed, %d refused, the slowest took %v", c.passed.Load(), c.refused.Load(), slowest)
+	if c.failed.Load() > 0 {
+		t.Errorf("%d requests failed", c.failed.Load())
+	}
+	if c.passed.Load() > most {
+		t.Errorf("%d requests passed, the limit is %d", c.passed.Load(), most)
+	}
+}
+
+// shows waits until the page of the state has all texts.
+func (p *process) shows(t *testing.T, texts ...string) {
+	t.Helper()
+	redistest.Eventually(t, strings.Join(texts, ", "), func() bool {
+		_, state := get(t, p.debug+"/state")
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(state, text) })
+	})
+}
+
+// While Redis hangs or is dead, requests through Envoy are decided, and the limit holds before, meanwhile
+// and after.
+func TestRedisFailsUnderLoad(t *testing.T) {
+	for failure, fail := range map[string]func(*redistest.Server) (end func()){
+		"SIGSTOP": func(s *redistest.Server) func() { return s.Freeze(t) },
+		"kill":    func(s *redistest.Server) func() { s.Stop(); return func() { s.Restart(t) } },
+	} {
+		for _, lease := range []string{"0", "1s"} {
+			t.Run(failure+", leases of "+lease, func(t *testing.T) {
+				server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+				p, e := behindEnvoy(t, "--redis", server.Addr, "--budget", "15ms", "--lease", lease)
+				c := e.crowd(t)
+				c.until(t, 20)
+				end := fail(server)
+				c.until(t, 40)
+				p.shows(t, "degraded: true")
+				c.until(t, 20)
+				end()
+				p.shows(t, "degraded: false", "unbooked permits: 0") // Redis knows all
+				c.until(t, 60)
+				c.stop(t, 100)
+			})
+		}
+	}
+}
+
+// A failover of Sentinel costs no request an error. The replica may lack the last grants: twice the limit
+// is the bound.
+func TestAFailoverUnderLoad(t *testing.T) {
+	redistest.Envoy.Binary(t)
+	s := redistest.StartSentinel(t)
+	p, e := behindEnvoy(t, "REDIS_TYPE=SENTINEL", "--budget", "15ms",
+		"--redis", strings.Join(append([]string{s.MasterName}, s.Addrs...), ","))
+	c := e.crowd(t)
+	c.until(t, 20)
+	s.Failover(t)
+	c.until(t, 20)
+	p.shows(t, "degraded: false", "unbooked permits: 0") // by the new master
+	c.until(t, 60)
+	c.stop(t, 200)
 }
