@@ -262,15 +262,6 @@ func TestReplayableRequestsAreRetried(t *testing.T) {
 	}
 }
 
-// An error of the transport is returned.
-func TestTransportFails(t *testing.T) {
-	fails := transport(func(*http.Request) (*http.Response, error) { return nil, errSecret })
-	h := newRetryAfter(t, fails, httplimit.WithRetries(5))
-	if _, err := send(t, h, outgoing(t, http.MethodGet, apiURL, nil)); !errors.Is(err, errSecret) {
-		t.Error(err)
-	}
-}
-
 // If the context ends before a retry, the new body is closed.
 func TestRetryEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

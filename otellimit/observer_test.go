@@ -273,13 +273,10 @@ func TestWatch(t *testing.T) {
 		}
 		wantQueued("0")
 
-		limiter := one.RateLimiter("watched")
-		redistest.NoError(t, limiter.SetRate(t.Context(), rratelimiter.Overall, 1, time.Hour))
-		redistest.NoError(t, limiter.Acquire(t.Context(), 1))
+		redistest.NoError(t, one.RateLimiter("watched").WithRate(1, time.Hour).Acquire(t.Context(), 1))
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 3)
 		for _, c := range []*rratelimiter.Client{one, one, two} {
-			go func() { ended <- c.RateLimiter("watched").Acquire(ctx, 1) }()
+			go func() { _ = c.RateLimiter("watched").Acquire(ctx, 1) }()
 		}
 		synctest.Wait()
 		wantQueued("3")
@@ -290,11 +287,7 @@ func TestWatch(t *testing.T) {
 		stopOne()
 		wantQueued("2") // it is watched twice
 		cancel()
-		for range cap(ended) {
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		}
+		synctest.Wait()
 		wantQueued("0")
 		again()
 		r.want(t, "")
@@ -308,13 +301,10 @@ func TestWatchOfADegradedClient(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, server),
 			rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithLocalShare(1))
 		defer c.Close()
-		stop := r.Watch(c)
-		defer stop()
-		limiter := c.RateLimiter("degraded")
-		redistest.NoError(t, limiter.SetRate(t.Context(), rratelimiter.Overall, 100, time.Hour))
-		for range 10 { // the first call learns the rate, the second that Redis is away
-			_, err := limiter.Allow(t.Context(), 1)
-			redistest.NoError(t, err)
+		r.Watch(c)
+		limiter := c.RateLimiter("degraded").WithRate(100, time.Hour)
+		for range 10 { // the second call learns that Redis is away
+			redistest.Must(limiter.Allow(t.Context(), 1))(t)
 			server.SetError("LOADING Redis is loading the dataset in memory")
 		}
 		r.want(t, `

@@ -310,8 +310,7 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		name, value, _ := strings.Cut(setting, "=")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var out strings.Builder
-		environment := map[string]string{name: value, "RUNTIME_ROOT": "/does/not/exist"}
-		environment[name] = value
+		environment := map[string]string{"RUNTIME_ROOT": "/does/not/exist", name: value}
 		code := run(ctx, environment, nil, io.Discard, &out)
 		if code != 1 || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %d %s, want %s", setting, code, &out, want)
