@@ -145,9 +145,9 @@ func ByAddress() KeyFunc {
 	return behind(func(int, netip.Addr, bool) bool { return false })
 }
 
-// behind returns a KeyFunc that reads X-Forwarded-For from the right, as long as trusted reports that the last
-// address is one of a proxy. hops is the number of entries that were read. Without an address addr is invalid;
-// unix reports that this is so because the request came through a Unix socket.
+// behind returns a KeyFunc that reads X-Forwarded-For from the right, as long as trusted reports that the
+// last address is one of a proxy. hops is the number of entries that were read. Without an address addr is
+// invalid; unix reports that this is so because the request came through a Unix socket.
 func behind(trusted func(hops int, addr netip.Addr, unix bool) bool) KeyFunc {
 	return func(r *http.Request) (string, error) {
 		addr, ok := admission.ParseAddr(r.RemoteAddr)

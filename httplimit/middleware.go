@@ -177,6 +177,16 @@ type call struct {
 	done func(context.Context) error // gives back what Rules hold, nil if they hold nothing
 }
 
+// newCall returns the call for a decision, nil if it can neither reserve nor hold permits.
+func (m *Middleware) newCall(d Decision) *call {
+	if m.rules == nil && !m.reserves() {
+		return nil
+	}
+	c := &call{key: d.Key}
+	c.Estimate, c.Several = d.Cost, m.rules != nil
+	return c
+}
+
 // holds reports whether a request holds permits while it runs.
 func (c *call) holds() bool { return c != nil && c.done != nil }
 
@@ -191,8 +201,8 @@ func (m *Middleware) within(request context.Context) (context.Context, context.C
 	return context.WithDeadline(context.WithoutCancel(request), at)
 }
 
-// decide calls the limiter. limited is false if the request needs no permits. c is nil if the request can
-// neither reserve nor hold permits.
+// decide calls the limiter. limited is false if the request needs no permits. c is nil if it was not called,
+// and without a call to keep (newCall).
 func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool) {
 	if m.preflights && isPreflight(r) {
 		return Decision{}, nil, false
@@ -207,10 +217,7 @@ func (m *Middleware) decide(r *http.Request) (d Decision, c *call, limited bool)
 		return d, nil, true
 	}
 	if d.Err = r.Context().Err(); d.Err == nil {
-		if m.rules != nil || m.reserves() {
-			c = &call{key: d.Key}
-			c.Estimate, c.Several = d.Cost, m.rules != nil
-		}
+		c = m.newCall(d)
 		m.ask(r, &d, c)
 		d.Err = m.explained(r, d.Err)
 	}

@@ -137,7 +137,8 @@ func TestTheExampleWorks(t *testing.T) {
 }
 
 // behindEnvoy starts the service and an Envoy with the limits and the routes of the reference service's
-// scripts, in front of an application that echoes the header field x-backend, which metadata of a quota have set.
+// scripts, in front of an application that echoes the header field x-backend, which metadata of a quota have
+// set.
 func behindEnvoy(t *testing.T, args ...string) (*process, *envoy) {
 	t.Helper()
 	redistest.Envoy.Binary(t)

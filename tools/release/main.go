@@ -206,8 +206,8 @@ func (r *release) clone() error {
 	return os.MkdirAll(r.dist, 0o755)
 }
 
-// notesAndSums writes the section of the CHANGELOG as the notes of the release, and the checksums of all files, as
-// sha256sum -c reads them.
+// notesAndSums writes the section of the CHANGELOG as the notes of the release, and the checksums of all
+// files, as sha256sum -c reads them.
 func (r *release) notesAndSums() error {
 	text := "# " + r.version + "\n\n" + r.notes
 	if err := os.WriteFile(filepath.Join(r.dist, "NOTES.md"), []byte(text), 0o644); err != nil {

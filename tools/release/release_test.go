@@ -274,8 +274,8 @@ func (r *release) starts(t *testing.T, c program, args ...string) string {
 	return output(t, dir, "./"+c.path, args...)
 }
 
-// indexOf returns the index of processors in the archive of an image, and what names it there. podman load and
-// skopeo copy refuse an archive that holds several images, or one without a name.
+// indexOf returns the index of processors in the archive of an image, and what names it there. podman load
+// and skopeo copy refuse an archive that holds several images, or one without a name.
 func indexOf(t *testing.T, archive string) (named v1.Descriptor, processors v1.ImageIndex) {
 	t.Helper()
 	dir := t.TempDir()
