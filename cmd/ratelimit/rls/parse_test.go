@@ -75,6 +75,11 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 		{"unlimited_with_unit", limited("unlimited: true, unit: day"),
 			"1.yaml:2: descriptors[0].rate_limit.unit must be missing where unlimited is true"},
 
+		{"all mistakes at once", "domain: d\nx: 1\ny: 2===domain: d\ndescriptors: [{}]",
+			`1.yaml:2: the file has no field "x"; it has all_or_none, descriptors, domain and fallback` + "\n" +
+				`1.yaml:3: the file has no field "y"; it has all_or_none, descriptors, domain and fallback` + "\n" +
+				`2.yaml:1: domain is "d", which 1.yaml has already` + "\n" +
+				"2.yaml:2: descriptors[0].key is missing or empty, must have a name"},
 		{"", "a", `1.yaml:1: the file is "a", must have fields` + "\n1.yaml:1: domain is missing or empty"},
 		{"", limited("interval: 0s"), `descriptors[0].rate_limit.interval is "0s", must be a time such as ` +
 			`30s, 1m or 24h, from 1ms to 87840h0m0s in whole ms`},
@@ -126,18 +131,6 @@ func TestFilesOfTheReferenceHaveItsVerdicts(t *testing.T) {
 			strings.Count(got, "\n") > strings.Count(c.want, "\n") {
 			t.Errorf("%s:\n%s\n got %s\nwant %s", c.file, c.texts, got, c.want)
 		}
-	}
-}
-
-// All mistakes of all files are reported at once.
-func TestAllMistakesAreReported(t *testing.T) {
-	_, err := parse(false, "domain: d\nx: 1\ny: 2", "domain: d\ndescriptors: [{}]")
-	const has = "; it has all_or_none, descriptors, domain and fallback\n"
-	want := `1.yaml:2: the file has no field "x"` + has + `1.yaml:3: the file has no field "y"` + has +
-		"2.yaml:1: domain is \"d\", which 1.yaml has already\n" +
-		"2.yaml:2: descriptors[0].key is missing or empty, must have a name"
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 
