@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/grants"
 )
 
 const (
@@ -77,11 +79,11 @@ func exactAvailable(st state, now int64) answer {
 	if !c.whole {
 		return answer{err: NotInitialized}
 	}
-	live, _ := st.inForce().split(now, c.interval)
+	live := st.inForce().records.Within(now, c.interval)
 	if c.interval <= 0 {
 		live = nil
 	}
-	return answered(max(0, min(c.rate-sum(live), c.rate)), nil)
+	return answered(max(0, min(c.rate-live.Sum(), c.rate)), nil)
 }
 
 // exactPermits does what takes permits or gives them back.
@@ -120,8 +122,8 @@ func exactRate(st *state, s Step, now int64) answer {
 	*st = state{hash: fieldsOf(s), ends: ends}
 	c = st.settings()
 	if keeps {
-		kept.records, _ = kept.split(now, c.interval)
-		kept.value, kept.valueEnds, kept.recordsEnds = decimal(c.rate-sum(kept.records)), 0, 0
+		kept.records = kept.records.Within(now, c.interval)
+		kept.value, kept.valueEnds, kept.recordsEnds = decimal(c.rate-kept.records.Sum()), 0, 0
 		st.pairs[c.typ] = kept
 	}
 	switch {
@@ -149,7 +151,7 @@ func exactAcquire(st *state, n, now int64) bool {
 	granted := n <= left
 	for granted && n > 0 && c.interval > 0 {
 		part := min(n, mostPerRecord)
-		p.records = append(p.records, record{now, part, true})
+		p.records = append(p.records, grants.Grant{At: now, Permits: part, Of: byGo})
 		left, n = left-part, n-part
 	}
 	p.value = decimal(left)
@@ -160,40 +162,21 @@ func exactAcquire(st *state, n, now int64) bool {
 func exactRelease(st *state, n, now int64) {
 	c, p := st.settings(), st.inForce()
 	left := exactDrop(st, now)
-	left += giveBack(p.records, n)
-	p.records = slices.DeleteFunc(p.records, func(r record) bool { return r.permits == 0 })
+	left += p.records.Release(n, byGo)
+	p.records = slices.DeleteFunc(p.records, func(g grants.Grant) bool { return g.Permits == 0 })
 	p.value = decimal(left)
 	exactLife(st, c, now)
-}
-
-// giveBack takes n permits out of the records: the newest of Go first, and then the
-// oldest. It returns how many it has taken.
-func giveBack(records []record, n int64) (taken int64) {
-	takes := func(r *record) {
-		part := min(n-taken, r.permits)
-		r.permits -= part
-		taken += part
-	}
-	for i := len(records) - 1; i >= 0; i-- {
-		if records[i].byGo {
-			takes(&records[i])
-		}
-	}
-	for i := range records {
-		takes(&records[i])
-	}
-	return taken
 }
 
 // exactDrop removes expired records from the pair in force and returns the
 // permits left.
 func exactDrop(st *state, now int64) (left int64) {
 	c, p := st.settings(), st.inForce()
-	if p.records, _ = p.split(now, c.interval); c.interval <= 0 { // permits come back at once (B22)
+	if p.records = p.records.Within(now, c.interval); c.interval <= 0 { // permits come back at once (B22)
 		p.records = nil
 	}
 	*st = st.tidy()
-	return c.rate - sum(p.records)
+	return c.rate - p.records.Sum()
 }
 
 // exactLife lets the pair in force live as long as the hash. The own pair of a

@@ -1,11 +1,15 @@
 package compare
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redisson-go/rratelimiter/internal/grants"
+)
 
 // A ledger holds the permits that were granted and not given back, by the answers
 // alone: of all clients in OVERALL, and of Go in PER_CLIENT. The own pair of Java is left out: it
 // goes by the rate for which it was created (B9).
-type ledger map[string][]record
+type ledger map[string]grants.Grants
 
 // overall is the account of all clients. Each client also has an account of its own.
 const overall = "overall"
@@ -33,9 +37,9 @@ func (l ledger) check(o observation, by int) *Divergence {
 		delete(l, ownAccount(by))
 	case o.Op == Release && o.Permits > 0:
 		l.expire(account, o.now, was.interval)
-		giveBack(l[account], o.Permits)
+		l[account].Release(o.Permits, byGo)
 	case o.Op == TryAcquire && (is.typ != 1 || by == byGo):
-		return l.take(o, account)
+		return l.take(o, by, account)
 	}
 	return nil
 }
@@ -48,11 +52,11 @@ func (o observation) forgets() bool {
 }
 
 // take enters permits that were granted.
-func (l ledger) take(o observation, account string) *Divergence {
+func (l ledger) take(o observation, by int, account string) *Divergence {
 	c := o.got.settings()
-	l[account] = append(l[account], record{o.now, o.Permits, !o.Java})
+	l[account] = append(l[account], grants.Grant{At: o.now, Permits: o.Permits, Of: by})
 	l.expire(account, o.now, c.interval)
-	taken := sum(l[account])
+	taken := l[account].Sum()
 	if taken <= c.rate {
 		return nil
 	}
@@ -63,5 +67,5 @@ func (l ledger) take(o observation, account string) *Divergence {
 
 // expire drops what does not count any more.
 func (l ledger) expire(account string, now, interval int64) {
-	l[account], _ = pair{records: l[account]}.split(now, interval)
+	l[account] = l[account].Within(now, interval)
 }

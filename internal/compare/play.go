@@ -110,7 +110,7 @@ func javaMay(s Step, st state) bool {
 	case TryAcquire: // B12, B13
 		return s.Permits >= 1 && s.Permits <= mostPerRecord
 	case SetRate, UpdateRate, TrySetRate: // B14, B11
-		taken := sum(st.pairs[s.Limit.Type].records)
+		taken := st.pairs[s.Limit.Type].records.Sum()
 		return s.Limit.Rate <= mostRate && (!s.KeepState || taken <= s.Limit.Rate)
 	}
 	return true
@@ -159,10 +159,10 @@ func balanced(o observation) *Divergence {
 	if c.typ == 1 || !c.whole || !valued && len(p.records) == 0 {
 		return nil
 	}
-	if valued && value+sum(p.records) == c.rate {
+	if valued && value+p.records.Sum() == c.rate {
 		return nil
 	}
 	want := o.got
-	want.inForce().value = decimal(c.rate - sum(p.records))
+	want.inForce().value = decimal(c.rate - p.records.Sum())
 	return o.diverges("value and records do not make up the rate", want)
 }

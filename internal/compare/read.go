@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -76,8 +77,12 @@ func readState(ctx context.Context, tx redis.Pipeliner, keys []string) (take fun
 				if err != nil {
 					return st, err
 				}
-				_, byGo := wire.Recognise(member)
-				st.pairs[i].records = append(st.pairs[i].records, record{int64(z.Score), permits, byGo})
+				by := byJava
+				if _, recognised := wire.Recognise(member); recognised {
+					by = byGo
+				}
+				st.pairs[i].records = append(st.pairs[i].records,
+					grants.Grant{At: int64(z.Score), Permits: permits, Of: by})
 			}
 		}
 		return st, nil

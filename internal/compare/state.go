@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/grants"
 )
 
 // A state is what Redis holds of one limiter as one client sees it, decoded.
@@ -20,18 +22,9 @@ type state struct {
 type pair struct {
 	value       string // "" if there is none
 	valueEnds   int64
-	records     []record // in the order of Redis
+	records     grants.Grants // in the order of Redis, of Go or of Java
 	recordsEnds int64
 }
-
-// A record is permits that were granted at a time, by Go or not.
-type record struct {
-	at, permits int64
-	byGo        bool
-}
-
-// same reports whether two records say the same to Java.
-func (r record) same(s record) bool { return r.at == s.at && r.permits == s.permits }
 
 func (st state) clone() state {
 	st.hash = maps.Clone(st.hash)
@@ -69,26 +62,6 @@ func (p pair) number() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// split returns the records that count at a time, and those that have expired.
-func (p pair) split(now, interval int64) (live, old []record) {
-	for _, r := range p.records {
-		if r.at > now-interval {
-			live = append(live, r)
-		} else {
-			old = append(old, r)
-		}
-	}
-	return live, old
-}
-
-// sum returns the permits of records.
-func sum(records []record) (n int64) {
-	for _, r := range records {
-		n += r.permits
-	}
-	return n
-}
-
 // like reports whether two states say the same to Java.
 func (st state) like(other state) bool {
 	alike := (st.hash == nil) == (other.hash == nil) && maps.Equal(st.hash, other.hash) &&
@@ -96,18 +69,21 @@ func (st state) like(other state) bool {
 	for i, p := range st.pairs {
 		q := other.pairs[i]
 		alike = alike && p.value == q.value &&
-			slices.EqualFunc(sorted(p.records), sorted(q.records), record.same) &&
+			slices.EqualFunc(sorted(p.records), sorted(q.records), same) &&
 			near(p.valueEnds, q.valueEnds) && near(p.recordsEnds, q.recordsEnds)
 	}
 	return alike
 }
 
 // sorted returns the records in one order: Redis keeps none in the same ms.
-func sorted(records []record) []record {
-	return slices.SortedFunc(slices.Values(records), func(a, b record) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.permits, b.permits))
+func sorted(records grants.Grants) grants.Grants {
+	return slices.SortedFunc(slices.Values(records), func(a, b grants.Grant) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Permits, b.Permits))
 	})
 }
+
+// same reports whether two records say the same to Java.
+func same(a, b grants.Grant) bool { return a.At == b.At && a.Permits == b.Permits }
 
 // settings are the fields of the hash as numbers.
 type settings struct {

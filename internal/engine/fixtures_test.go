@@ -47,9 +47,3 @@ func setRate(t *testing.T, l *Limiter, typ int, permits int64, interval time.Dur
 		t.Fatal(err)
 	}
 }
-
-// theTime is now where a test has a clock of its own, in Unix ms.
-const theTime = 1_700_000_000_000
-
-// keysOfL are the keys of a limiter called l.
-var keysOfL = []string{"l", "{l}:value", "{l}:permits"}

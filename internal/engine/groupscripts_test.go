@@ -15,32 +15,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// What a group took of a PER_CLIENT limiter goes back while another rate is set: the Client's
-// session does not vouch for the value of that rate when the first one is set again.
-func TestAWithdrawalAndARateThatComesBack(t *testing.T) {
-	s := redistest.Start(t)
-	rdb := s.Client(t)
-	e := newEngine(t, rdb)
-	l := e.limiter("{x}a")
-	l.noteType(wire.PerClient)
-	ctx := t.Context()
-	set := func(rate int64) { rdb.HSet(ctx, "{x}a", "rate", rate, "interval", 60000, "type", 1) }
-	set(10)
-	if v, err := l.Acquire(ctx, Want{Permits: 8}); !v.OK || err != nil {
-		t.Fatal(v, err)
-	}
-	set(16)
-	req := newRelease(l, 0, &withdrawal{after: 1, kept: keptAll, since: time.Now()})
-	req.session = new(sessions).take(e)
-	if _, err := req.send(ctx); err != nil {
-		t.Fatal(err)
-	}
-	set(10)
-	if v, err := l.Acquire(ctx, Want{Permits: 3}); v.OK || err != nil {
-		t.Errorf("11 of 10 permits were granted: %v, %v", v, err)
-	}
-}
-
 // A call of a group does not sum up all records of a PER_CLIENT limiter: the session of the
 // Client tells it that the value is right, and the first call of a group begins that session.
 func TestAGroupsCallReadsFewRecords(t *testing.T) {

@@ -3,28 +3,14 @@ package engine
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/scripts"
 )
-
-// given holds the arguments of a script by their place in ARGV. All other arguments are empty.
-type given map[int]any
-
-// argv returns all of ARGV, for a limiter of a type.
-func (g given) argv(typ any) []any {
-	args := arguments{typ}
-	for _, i := range slices.Sorted(maps.Keys(g)) {
-		args.put(i, g[i])
-	}
-	return args
-}
 
 // scriptNames returns the names of the operations: one for each file in scripts/.
 func scriptNames(t *testing.T) (names []string) {

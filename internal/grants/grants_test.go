@@ -137,22 +137,13 @@ func TestALimiterIsNotAccused(t *testing.T) {
 	for seed := range uint64(redistest.Rounds(t, 200)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var exact, vague []grants.Entry
-		type record struct {
-			at int
-			n  int64
-		}
-		var records []record
+		var taken grants.Grants
 		for now := 0; now < 2000; now += 1 + random.IntN(15) {
-			n, out := 1+random.Int64N(4), int64(0)
-			for _, r := range records {
-				if r.at > now-100 {
-					out += r.n
-				}
-			}
-			if out+n > ten.Rate {
+			n := 1 + random.Int64N(4)
+			if taken.Wait(int64(now), ten.Rate, 100, n) > 0 {
 				continue
 			}
-			records = append(records, record{now, n})
+			taken = append(taken, grants.Grant{At: int64(now), Permits: n})
 			exact = append(exact, got(now, now, n))
 			vague = append(vague, got(now-random.IntN(120), now+random.IntN(120), n))
 		}

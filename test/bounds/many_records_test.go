@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
@@ -93,10 +94,10 @@ func TestAnswersAreExactWhileThousandsHaveExpired(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			const records, rate = 6_000, 7_000
 			l := b.NewLimiter(Overall, rate, time.Second)
-			exact := &Ledger{Rate: rate, Interval: 1000}
+			var exact grants.Grants
 			l.Fill(b.Now, 5, records, 1)
 			for i := range int64(records) {
-				exact.Grant(b.Now+i/5, 1)
+				exact = append(exact, grants.Grant{At: b.Now + i/5, Permits: 1})
 			}
 			b.SetKey(l.ValueKey(), rate-records)
 			b.Now += 1200
@@ -106,13 +107,13 @@ func TestAnswersAreExactWhileThousandsHaveExpired(t *testing.T) {
 				if random.IntN(4) == 0 {
 					n = 1 + random.Int64N(rate)
 				}
-				want := exact.Wait(b.Now, n)
+				want := exact.Wait(b.Now, rate, 1000, n)
 				r, err := l.Allow(b.Context(), n)
 				if err != nil || r.Allowed != (want == 0) || r.RetryAfter != want && l.Size() < 5000 {
 					b.Fatalf("seed %d: %d at %d: %+v, %v; want a wait of %v", seed, n, b.Now, r, err, want)
 				}
 				if r.Allowed {
-					exact.Grant(b.Now, n)
+					exact = append(exact, grants.Grant{At: b.Now, Permits: n})
 				}
 				l.Keeps(rate, l.ValueKey(), l.PermitsKey())
 			}

@@ -220,6 +220,10 @@ func TestAHostileSessionMakesNoBusyLoop(t *testing.T) {
 			{"9999999999999999 1 5 1", true},
 			{"9999999999999999 9999999999999999999 99999999999999999999 0", true},
 			{"99 1 0 0", true},
+			{"", true},
+			{strings.Repeat("1 ", 5_000), true},
+			{strings.Repeat("9", 10_000) + " nan inf 0x10 1e3", true},
+			{"1.5 -5 inf \x00\xff", true},
 			{"0000000000900000 1 5 1", false},
 		} {
 			for what, ask := range map[string]func(l *Limiter) (bool, error){

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
@@ -220,7 +221,7 @@ type play struct {
 	*Limiter
 	formats []*Limiter
 	rate    int64
-	taken   Ledger
+	taken   grants.Grants
 }
 
 const playInterval = 100 // ms
@@ -245,7 +246,7 @@ func (p *play) run(program []byte) {
 	for at < len(program) {
 		p.step(next(), next)
 		before := out // more than a rate that was lowered meanwhile
-		if out = p.taken.Out(p.Now, playInterval); out > max(p.rate, before) {
+		if out = p.taken.Within(p.Now, playInterval).Sum(); out > max(p.rate, before) {
 			p.Fatalf("before byte %d: Go holds %d of %d", at, out, p.rate)
 		}
 	}
@@ -259,12 +260,13 @@ func (p *play) step(what byte, next func() byte) {
 		n := int64(next()%32) + 1
 		r, err := l.Allow(b.Context(), n)
 		if expected(b, err); err == nil && r.Allowed {
-			p.taken.Grant(b.Now, n)
+			p.taken = append(p.taken, grants.Grant{At: b.Now, Permits: n})
 		}
 	case 1:
 		n := int64(next() % 32)
 		expected(b, l.Release(b.Context(), n))
-		p.taken.Release(b.Now, playInterval, n)
+		p.taken = p.taken.Within(b.Now, playInterval)
+		p.taken.Release(n, 0)
 	case 2:
 		b.Now += int64(next())
 	case 3: // others add a record, of whatever bytes
@@ -275,7 +277,7 @@ func (p *play) step(what byte, next func() byte) {
 		text := bytes(next()%24, next)
 		b.SetKey(p.ValueKey(), text)
 		if isNumber(text) {
-			p.taken.Grants = nil // to Go, another client has given permits back
+			p.taken = nil // to Go, another client has given permits back
 		}
 	case 5:
 		r, err := l.Peek(b.Context())

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -60,33 +61,30 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 			l := b.NewLimiter(Overall, rate, interval*time.Millisecond)
 			all := []*Limiter{l.Coarse(time.Duration(d) * time.Millisecond),
 				l.Coarse(time.Duration(d) * time.Millisecond)}
-			exact := &Ledger{Rate: rate, Interval: interval}
-			late := &Ledger{Rate: rate, Interval: interval + slot}
-			told := &Ledger{Rate: rate, Interval: interval} // by the ends of slots
+			var exact, told grants.Grants // told: by the ends of slots
 			for range 150 {
 				b.Now += random.Int64N(70)
 				n := 1 + random.Int64N(15)
 				r, err := all[random.IntN(2)].Allow(b.Context(), n)
-				if r.Allowed {
-					told.Grant((b.Now+slot-1)/slot*slot, n)
-				}
 				b.Want(err)
-				want := rratelimiter.Result{Allowed: r.Allowed, Remaining: rate - told.Out(b.Now, interval),
-					ResetAfter: told.Reset(b.Now)}
+				wait := exact.Wait(b.Now, rate, interval, n)
+				most := exact.Wait(b.Now, rate, interval+slot, n)
+				if r.Allowed && wait != 0 || !r.Allowed && most == 0 {
+					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",
+						d, n, b.Now, r, wait, most)
+				}
+				if r.Allowed {
+					exact = append(exact, grants.Grant{At: b.Now, Permits: n})
+					told = append(told, grants.Grant{At: (b.Now + slot - 1) / slot * slot, Permits: n})
+				}
+				want := rratelimiter.Result{Allowed: r.Allowed, ResetAfter: told.Wait(b.Now, rate, interval, rate),
+					Remaining: rate - told.Within(b.Now, interval).Sum()}
 				if !r.Allowed {
-					want.RetryAfter = told.Wait(b.Now, n)
+					want.RetryAfter = told.Wait(b.Now, rate, interval, n)
 				}
 				want.Name, want.Limit, want.Interval = l.Name(), rate, interval*time.Millisecond
 				if !reflect.DeepEqual(r, want) {
 					b.Fatalf("%d permits: %+v, want %+v", n, r, want)
-				}
-				if r.Allowed && exact.Wait(b.Now, n) != 0 || !r.Allowed && late.Wait(b.Now, n) == 0 {
-					b.Fatalf("resolution %d ms: %d at %d: %+v; to the ms a wait of %v, at most of %v",
-						d, n, b.Now, r, exact.Wait(b.Now, n), late.Wait(b.Now, n))
-				}
-				if r.Allowed {
-					exact.Grant(b.Now, n)
-					late.Grants = exact.Grants
 				}
 				if most := (interval+slot-1)/slot + 1; r.Allowed && l.Size() > most {
 					b.Fatalf("resolution %d ms: %d records, want at most %d", d, l.Size(), most)

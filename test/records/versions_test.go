@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
@@ -37,7 +38,7 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 				keyeds[i] = b.Client.Keyed(name, v.rate, v.interval)
 			}
 			random := rand.New(rand.NewPCG(1, 2))
-			var granted []int64 // when, once for each permit
+			var granted grants.Grants
 			for range redistest.Rounds(t, 700) {
 				i := random.IntN(2)
 				if random.IntN(400) == 0 { // one version is alone for a time
@@ -45,22 +46,14 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 					b.Now += 4_000
 				}
 				v, permits := versions[i], 1+random.Int64N(3)
-				var out int64
-				for _, at := range slices.Backward(granted) {
-					if at <= b.Now-v.interval.Milliseconds() {
-						break
-					}
-					out++
-				}
+				out := granted.Within(b.Now, v.interval.Milliseconds()).Sum()
 				r, err := keyeds[i].Allow(b.Context(), "k", permits)
 				if fits := out+permits <= v.rate; err != nil || r.Allowed != fits {
 					b.Fatalf("%d permits of %+v at %d, with %d taken: %+v, %v", permits, v, b.Now, out, r,
 						err)
 				}
 				if r.Allowed {
-					for range permits {
-						granted = append(granted, b.Now)
-					}
+					granted = append(granted, grants.Grant{At: b.Now, Permits: permits})
 				}
 				b.Now += random.Int64N(60)
 			}

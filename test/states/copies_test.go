@@ -22,7 +22,7 @@ var copies string
 // Each row of testdata/copies.txt comes out as it says, in each way to call.
 func TestCopies(t *testing.T) {
 	shared := redistest.Start(t)
-	for name, row := range rows(copies) {
+	for name, row := range Rows(copies) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := shared
@@ -52,9 +52,10 @@ func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
 	b := NewBench(t, rdb, server.Admin())
 	b.Proxy = proxy
 	l := b.NewLimiter(Overall, 10, time.Hour)
-	p := &copyPlay{play: &play{Limiter: l, calls: way.calls(l), rate: 10}, look: l.Other()}
-	p.Want(p.asks("take", 1)(t.Context())) // the server knows the scripts from here on
-	p.Want(p.asks("give", 1)(t.Context()))
+	p := &copyPlay{play: &play{Limiter: l, calls: way.calls(l), rate: 10,
+		open: map[string]*rratelimiter.Reservation{}}, look: l.Other()}
+	p.askNow([]string{"take"}, 1) // the server knows the scripts from here on
+	p.askNow([]string{"give"}, 1)
 	p.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
 	for step := range strings.SplitSeq(row, ";") {
 		if p.copies(step); t.Failed() {
@@ -76,18 +77,19 @@ type copyPlay struct {
 	leave context.CancelFunc // of its caller
 }
 
-// asks returns a request of a step: take, no, give.
-func (p *copyPlay) asks(what string, permits int64) func(ctx context.Context) error {
-	if what == "give" {
-		return func(ctx context.Context) error { return p.calls.Release(ctx, permits) }
+// asks makes the request of a step: take, no, give, settle a.
+func (p *copyPlay) asks(ctx context.Context, words []string, permits int64) error {
+	switch words[0] {
+	case "give":
+		return p.calls.Release(ctx, permits)
+	case "settle":
+		return p.open[words[1]].Settle(ctx, permits)
 	}
-	return func(ctx context.Context) error {
-		r, err := p.calls.Allow(ctx, permits)
-		if err == nil && r.Allowed != (what == "take") {
-			err = fmt.Errorf("%+v", r)
-		}
-		return err
+	r, err := p.calls.Allow(ctx, permits)
+	if err == nil && r.Allowed != (words[0] == "take") {
+		err = fmt.Errorf("%+v", r)
 	}
+	return err
 }
 
 // copySteps are the words of a row; testdata/copies.txt says what they mean. n is the number of a step.
@@ -107,16 +109,17 @@ var copySteps = map[string]func(p *copyPlay, words []string, n int64){
 		p.lost += n
 	},
 	"fails": func(p *copyPlay, words []string, n int64) {
-		WantErr(p, p.asks(words[1], n)(p.Context()), rratelimiter.ErrNoAnswer)
+		WantErr(p, p.asks(p.Context(), words[1:], n), rratelimiter.ErrNoAnswer)
 	},
 	"hold": func(p *copyPlay, words []string, n int64) {
 		ctx, leave := context.WithCancel(p.Context())
-		p.first, p.held, p.leave = p.Holds(func() error { return p.asks(words[1], n)(ctx) }), words[1], leave
+		p.first, p.leave = p.Holds(func() error { return p.asks(ctx, words[1:], n) }), leave
+		p.held = words[1]
 	},
 	"overtaken": func(p *copyPlay, _ []string, _ int64) { p.Want(p.first.Overtaken()) },
 	"gone": func(p *copyPlay, _ []string, _ int64) {
 		WantErr(p, p.first.Overtaken(), rratelimiter.ErrNoAnswer)
-		if p.held != "give" { // nothing takes a release back
+		if p.held == "take" { // nothing takes the others back
 			p.first.Followed()
 		}
 	},
@@ -162,7 +165,7 @@ func (p *copyPlay) copies(step string) {
 // askNow is take, no or give.
 func (p *copyPlay) askNow(words []string, n int64) {
 	p.Helper()
-	p.Want(p.asks(words[0], n)(p.Context()))
+	p.Want(p.asks(p.Context(), words, n))
 }
 
 // isOut expects permits to be out at last. A late copy may come after a look, and be taken back after that.

@@ -21,7 +21,7 @@ func TestStatesByJava(t *testing.T) {
 	defer peer.Close()
 	server := redistest.Start(t)
 	redistest.Must(peer.Connect(t.Context(), "java", server.Addr))(t)
-	for name, row := range rows(states) {
+	for name, row := range Rows(states) {
 		if !hasStep(row, "java") {
 			continue
 		}

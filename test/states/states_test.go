@@ -98,24 +98,10 @@ func (r reserves) TryAcquire(ctx context.Context, permits int64, timeout time.Du
 //go:embed testdata/states.txt
 var states string
 
-// rows returns the steps of each row of a table by its name. Steps are indented.
-func rows(table string) map[string]string {
-	all, name := map[string]string{}, ""
-	for line := range strings.Lines(table) {
-		switch steps, indented := strings.CutPrefix(line, "  "); {
-		case indented:
-			all[name] += " " + strings.TrimSpace(steps)
-		case !strings.HasPrefix(line, "#"):
-			name = strings.TrimSpace(line)
-		}
-	}
-	return all
-}
-
 // Each row of testdata/states.txt comes out as it says, in each way to call.
 func TestStates(t *testing.T) {
 	server := redistest.Start(t)
-	for name, row := range rows(states) {
+	for name, row := range Rows(states) {
 		t.Run(name, func(t *testing.T) {
 			for _, way := range ways {
 				if hasStep(row, way.without) {

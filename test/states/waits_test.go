@@ -33,7 +33,7 @@ func TestWaits(t *testing.T) {
 		{name: "a Group", calls: inGroup, without: "alone single"},
 		{name: "reservations", calls: reserving, without: "alone single give"},
 	}
-	for name, row := range rows(waits) {
+	for name, row := range Rows(waits) {
 		for _, way := range ways {
 			if hasStep(row, way.without) {
 				continue
