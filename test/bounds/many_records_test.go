@@ -25,67 +25,6 @@ func expired(b *Bench, records, others int, left int64) *Limiter {
 	return l
 }
 
-// B16: an acquire for which there is enough removes 1,000 expired records, and
-// leaves the others to the next calls; or all at once, if none counts. Where
-// those are more than 4,000, they go in a call of their own.
-func TestAnAcquireThatFitsRemovesAThousand(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		calls := b.CountScripts()
-		for _, tc := range []struct {
-			records, others int
-			left            int64
-			after           int64
-			calls           int
-		}{
-			{5_000, 1, 10, 4_001, 1},
-			{20_000, 300, 10, 19_300, 1},
-			{4_000, 0, 10, 0, 1},
-			{4_001, 0, 10, 0, 2},
-			{20_000, 0, 10, 0, 2},
-			{1_001, 1, 10, 2, 1},
-			{1_000, 1, 10, 1, 1},
-		} {
-			l := expired(b, tc.records, tc.others, tc.left)
-			calls()
-			l.Takes(2) // the script may have to be sent whole, but once
-			if n := calls(); n != tc.calls || l.Size() != tc.after+1 {
-				b.Fatalf("%+v: %d calls have left %d records, want %d", tc, n, l.Size(), tc.after+1)
-			}
-			l.Keeps(int64(tc.records+tc.others)+tc.left, l.ValueKey(), l.PermitsKey())
-		}
-	})
-}
-
-// B16: an acquire that needs what has expired gets it in several calls, and is
-// refused only when all of it has been counted.
-func TestAnAcquireThatNeedsThemAllAsksAgain(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		calls := b.CountScripts()
-		for _, tc := range []struct {
-			records, others int
-			permits         int64
-			granted         bool
-			calls           int
-		}{
-			{5_000, 1, 5_010, true, 5},
-			{5_000, 1, 5_011, false, 5},
-			{5_500, 20, 5_510, true, 6},
-			{5_500, 20, 3_010, true, 3},
-			{12_000, 700, 12_011, false, 12},
-			{12_000, 0, 12_010, true, 2},
-			{3_000, 0, 3_010, true, 1},
-		} {
-			l := expired(b, tc.records, tc.others, 10)
-			calls()
-			ok, err := l.TryAcquire(b.Context(), tc.permits, 0)
-			if n := calls(); ok != tc.granted || err != nil || n != tc.calls {
-				b.Fatalf("%+v: %v, %v in %d calls", tc, ok, err, n)
-			}
-			l.Keeps(int64(tc.records+tc.others+10), l.ValueKey(), l.PermitsKey())
-		}
-	})
-}
-
 // Whatever is asked while thousands have expired, the results are those of a
 // ledger: never a false no, never too much.
 func TestAnswersAreExactWhileThousandsHaveExpired(t *testing.T) {
@@ -118,49 +57,6 @@ func TestAnswersAreExactWhileThousandsHaveExpired(t *testing.T) {
 				l.Keeps(rate, l.ValueKey(), l.PermitsKey())
 			}
 		})
-	}
-}
-
-// B16: one call gives back out of 2,000 records; all of it is given back.
-func TestAReleaseGivesBackAllOfManyRecords(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		calls := b.CountScripts()
-		for _, tc := range []struct {
-			permits, left int64
-			calls         int
-		}{{9_999, 1, 5}, {2_001, 7_999, 2}, {50_000, 0, 5}} {
-			l := b.NewLimiter(Overall, 10_000, time.Second)
-			l.Fill(b.Now-500, 100, 10_000, 1)
-			b.SetKey(l.ValueKey(), 0)
-			calls()
-			l.Gives(tc.permits)
-			// A machine that is slow enough sends a call again.
-			if n := calls(); n < tc.calls || n > 2*tc.calls || l.Size() != tc.left {
-				b.Fatalf("%+v: %d records left after %d calls", tc, l.Size(), n)
-			}
-			l.Keeps(10_000, l.ValueKey(), l.PermitsKey())
-		}
-	})
-}
-
-// B4: it is given back once, whichever replies are lost.
-func TestAReleaseOfManyRecordsIsDoneOnce(t *testing.T) {
-	for _, which := range []int{0, 2, 4, 5} {
-		n := NewProxied(t, 20_000, time.Hour)
-		n.Fill(n.Now-500, 100, 10_000, 1)
-		n.SetKey(n.ValueKey(), 10_000)
-		seen := 0
-		n.Proxy.SwallowReplyTo(3, func(args []string) bool {
-			if IsScript(args) {
-				seen++
-			}
-			return seen == which+1 || which == 5
-		})
-		n.Gives(9_000)
-		if got := n.Size(); got != 1_000 || n.Proxy.Swallowed() == 0 {
-			t.Fatalf("reply %d lost: %d records left, want 1000", which, got)
-		}
-		n.Keeps(20_000, n.ValueKey(), n.PermitsKey())
 	}
 }
 
@@ -233,31 +129,6 @@ func TestNoCallBlocksRedis(t *testing.T) {
 		}
 		t.Logf("%d expired records, %d that count: the longest script took %v", records, others, longest)
 	}
-}
-
-// Drift that Java has left is gone an interval later, also when more records
-// expire at once than a call counts.
-func TestDriftIsRepairedWhileThousandsExpire(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		const rate = 5_000
-		l := b.NewLimiter(Overall, rate, time.Second)
-		l.Fill(b.Now-1, 1000, 1000, 1)
-		l.Fill(b.Now+1, 500, 500, 1)
-		b.SetKey(l.ValueKey(), rate-1500-100) // Java: a request for 100 that was sent twice
-		for range 5 {
-			l.Fill(b.Now+999, 1000, 1000, 1)
-			l.Fill(b.Now+1001, 500, 500, 1)
-			b.Want(b.Look.DecrBy(b.Context(), l.ValueKey(), 1500).Err())
-			b.Now += 1002 // the older 1,500 have expired
-			l.Takes(1)
-			l.Takes(1)
-			b.Now -= 2
-		}
-		value, err := b.Look.Get(b.Context(), l.ValueKey()).Int64()
-		if value+l.Size() != rate { // records of one permit each
-			b.Fatalf("value %d, %v with %d records, together not %d", value, err, l.Size(), rate)
-		}
-	})
 }
 
 // A limiter that ends at once leaves its records, however many, to another thread of Redis. The command that

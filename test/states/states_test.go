@@ -104,7 +104,7 @@ func TestStates(t *testing.T) {
 	for name, row := range Rows(states) {
 		t.Run(name, func(t *testing.T) {
 			for _, way := range ways {
-				if hasStep(row, way.without) {
+				if hasStep(row, way.without+" served") {
 					continue
 				}
 				t.Run(way.name, func(t *testing.T) {
@@ -114,6 +114,29 @@ func TestStates(t *testing.T) {
 				t.Run(way.name+" on Redis", func(t *testing.T) {
 					rowOn(t, server.Client(t, hurries), server.Admin(), way, row)
 				})
+			}
+		})
+	}
+}
+
+// Each row of testdata/states.txt with the word served comes out as it says by the clock of the server, which
+// may be put back.
+func TestStatesByTheServersClock(t *testing.T) {
+	for name, row := range Rows(states) {
+		if !hasStep(row, "served") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, opt := range []rratelimiter.Option{
+				rratelimiter.WithRedisson(BC0I16), rratelimiter.WithRedisson(FI),
+				rratelimiter.WithResolution(100 * time.Millisecond),
+			} {
+				b := &Bench{T: t, Mini: redistest.Mini(t), Now: 1_700_000_000_000}
+				b.RDB, b.Look = redistest.MiniClient(t, b.Mini), redistest.MiniClient(t, b.Mini)
+				b.Client = NewClient(t, b.RDB, opt)
+				l := b.NewLimiter(Overall, 0, 0)
+				p := &play{Limiter: l, calls: l.RateLimiter}
+				p.does("+0;" + row)
 			}
 		})
 	}

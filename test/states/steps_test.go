@@ -67,14 +67,19 @@ var steps = map[string]step{
 		p.Limiter, p.rate = p.Wrap(p.WithRate(rate, interval, opts...)), rate
 		p.calls = p.way.calls(p.Limiter)
 	},
-	"own":  func(*play, []string) {},
-	"java": func(*play, []string) {},
+	"own":    func(*play, []string) {},
+	"java":   func(*play, []string) {},
+	"served": func(*play, []string) {},
 	"delete": func(p *play, _ []string) {
 		p.Want(Yes(p.Delete(p.Context())))
 		p.hasKeys(0)
 	},
 
-	"+": func(p *play, args []string) { p.Now += p.ms(args[0]) },
+	"+": func(p *play, args []string) {
+		if p.Now += p.ms(args[0]); p.Mini != nil {
+			p.Mini.SetTime(time.UnixMilli(p.Now))
+		}
+	},
 
 	"take": func(p *play, args []string) {
 		for range p.times(args) {
