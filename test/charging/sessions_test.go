@@ -3,7 +3,6 @@ package charging_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,42 +20,6 @@ const (
 	configured = 4 // fields of the configuration: rate, interval, type, keepAliveTime
 	mayStay    = 8 // fields of sessions unused for a minute
 )
-
-// Many Clients begin at once: a new one does not go through the fields of all others,
-// which are in use.
-func TestANewSessionLooksAtFewOthers(t *testing.T) {
-	const others, most = 500, 50
-	s := redistest.Start(t)
-	b := NewBench(t, s.Client(t), s.Admin())
-	c := rratelimiter.New(b.RDB)
-	defer c.Close()
-	l := c.RateLimiter(redistest.Name(t))
-	b.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
-	fresh := fmt.Sprintf("%016d %d 1 0", 1, time.Now().UnixMilli())
-	for i := range others {
-		b.Want(b.Look.HSet(t.Context(), l.Name(), fmt.Sprintf("session:%016d", i), fresh).Err())
-	}
-	b.Want(b.Look.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err())
-	ok, err := l.TryAcquire(t.Context(), 1, 0)
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	logs, err := b.Look.SlowLogGet(t.Context(), -1).Result()
-	b.Want(err)
-	scans := 0
-	for _, log := range logs { // it has the commands of scripts as well
-		if !strings.EqualFold(log.Args[0], "hscan") {
-			continue
-		}
-		scans++
-		if count, err := strconv.Atoi(log.Args[len(log.Args)-1]); err != nil || count > most {
-			t.Errorf("%q, want at most %d fields", log.Args, most)
-		}
-	}
-	if scans != 1 {
-		t.Errorf("%d scans of the fields, want one", scans)
-	}
-}
 
 // A Client leaves one field in a limiter, however many RateLimiters it makes, and
 // however long it is away in between. One more is of all releases that took others'

@@ -2,7 +2,6 @@ package charging_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -30,42 +29,6 @@ func TestAWithdrawalWaitsForNoneThatIsSettled(t *testing.T) {
 	}
 	n.Loses(7)
 	UntilWithin(t, 5*time.Second, func() bool { return n.Out(n.PermitsKey()) == 0 })
-}
-
-// A PerClient value is right by the rate of its type, and not by that of another type,
-// which a withdrawal has met meanwhile.
-func TestAWithdrawalBetweenTypesKeepsTheValueRight(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour, SendsOnce)
-	n.SetsAsJava(PerClient, 10)
-	n.Takes(6)
-	n.SetsAsJava(Overall, 5)
-	n.Has(5) // it has met the type
-	n.Loses(3)
-	if ok, err := n.TryAcquire(t.Context(), 6, 0); ok ||
-		!errors.Is(err, rratelimiter.ErrPermitsExceedRate) {
-		t.Errorf("%v, %v; want ErrPermitsExceedRate", ok, err)
-	}
-	n.UntilOut(0)
-	n.SetsAsJava(PerClient, 5)
-	NoError(t, No(n.TryAcquire(t.Context(), 4, 0)))
-}
-
-// Permits that were taken from the shared pair are not taken back from our own.
-func TestAWithdrawalIsOfItsType(t *testing.T) {
-	n := NewProxied(t, 10, time.Hour, SendsOnce)
-	n.SetsAsJava(PerClient, 10)
-	n.Takes(10)
-	n.SetsAsJava(Overall, 10)
-	n.Has(10)
-	n.Now++
-	n.Loses(10)
-	n.SetsAsJava(PerClient, 10)
-	for range 2 { // the first one has what is to be taken back with it
-		NoError(t, No(n.TryAcquire(t.Context(), 10, 0)))
-	}
-	if out := n.Out(n.PermitsKey() + ":" + n.Client.ID()); out != 10 {
-		t.Errorf("%d are out, want 10", out)
-	}
 }
 
 // An acquire hangs, and go-redis gives up. The error is not that of a release that has

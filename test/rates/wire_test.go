@@ -100,108 +100,28 @@ func TestAllowAndPeekAnswerWithNumbers(t *testing.T) {
 	})
 }
 
-func TestTimeToLiveIsThatOfAllKeys(t *testing.T) {
+// The end of a limiter is a point in time, which is taken back, and passes.
+func TestALimiterEndsAtAPointInTime(t *testing.T) {
 	for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
-		t.Run(typ.String(), func(t *testing.T) {
-			OnBoth(t, func(b *Bench) {
-				l := newMortal(b, typ)
-				l.Takes(1)
-				l.outlives()
-				l.ends()
-			})
+		OnBoth(t, func(b *Bench) {
+			l, ctx, at := b.NewLimiter(typ, 5, time.Second), b.Context(), serverTime(b).Add(5*time.Minute)
+			l.Takes(1)
+			b.Want(Yes(l.ExpireAt(ctx, at)))
+			l.EndsAt(at)
+			got, err := l.RemainTimeToLive(ctx)
+			if err != nil || got > 5*time.Minute || got < 4*time.Minute {
+				b.Fatalf("RemainTimeToLive %v, %v", got, err)
+			}
+			b.Want(Yes(l.ClearExpire(ctx)))
+			if got, err := l.RemainTimeToLive(ctx); err != nil || got != rratelimiter.NoTimeToLive {
+				b.Fatalf("RemainTimeToLive %v, %v", got, err)
+			}
+			l.EndsAt(time.Time{})
+			b.Want(Yes(l.ExpireAt(ctx, serverTime(b).Add(-time.Second))))
+			if keys := b.Look.Keys(ctx, "*"+l.Name()+"*").Val(); len(keys) > 0 {
+				b.Fatalf("%q are there after the time has passed", keys)
+			}
 		})
-	}
-}
-
-// A mortal is a limiter with a time to live.
-type mortal struct {
-	*Limiter
-	typ  rratelimiter.RateType
-	keys []string
-}
-
-func newMortal(b *Bench, typ rratelimiter.RateType) *mortal {
-	l := b.NewLimiter(typ, 5, time.Second)
-	m := &mortal{l, typ, l.Keys()}
-	if typ == PerClient {
-		m.keys[1] += ":" + b.Client.ID()
-		m.keys[2] += ":" + b.Client.ID()
-	}
-	return m
-}
-
-// lives expects the keys to live for want; -1 is for ever.
-func (m *mortal) lives(what string, want time.Duration) {
-	m.Helper()
-	for i, key := range m.keys {
-		if i > 0 && want == -1 && m.typ == PerClient {
-			continue // a life of its own
-		}
-		got := m.Look.PTTL(m.Context(), key).Val()
-		if (want == -1) != (got == -1) || got > want || (want > 0 && got < want-5*time.Second) {
-			m.Fatalf("%s: %s lives for %v, want %v", what, key, got, want)
-		}
-	}
-}
-
-// outlives changes the time to live in every way.
-func (m *mortal) outlives() {
-	m.Helper()
-	type set func(context.Context, time.Duration) (bool, error)
-	never := func(ctx context.Context, _ time.Duration) (bool, error) { return m.ClearExpire(ctx) }
-	at := func(ctx context.Context, d time.Duration) (bool, error) {
-		return m.ExpireAt(ctx, serverTime(m.Bench).Add(d))
-	}
-	acquire := func(context.Context, time.Duration) (bool, error) { m.Takes(1); return true, nil }
-	for _, step := range []struct {
-		what  string
-		set   set
-		d     time.Duration
-		ok    bool
-		lives time.Duration
-	}{
-		{"ExpireIfSet", m.ExpireIfSet, time.Hour, false, -1},
-		{"ExpireIfGreater than never", m.ExpireIfGreater, time.Hour, false, -1},
-		{"ClearExpire", never, 0, false, -1},
-		{"ExpireIfNotSet", m.ExpireIfNotSet, time.Hour, true, time.Hour},
-		{"acquire", acquire, 0, true, time.Hour},
-		{"ExpireIfNotSet again", m.ExpireIfNotSet, time.Minute, false, time.Hour},
-		{"ExpireIfGreater", m.ExpireIfGreater, time.Minute, false, time.Hour},
-		{"ExpireIfLess", m.ExpireIfLess, 2 * time.Hour, false, time.Hour},
-		{"ExpireIfLess", m.ExpireIfLess, time.Minute, true, time.Minute},
-		{"ExpireIfGreater", m.ExpireIfGreater, 2 * time.Minute, true, 2 * time.Minute},
-		{"ExpireIfSet", m.ExpireIfSet, 3 * time.Minute, true, 3 * time.Minute},
-		{"Expire", m.Expire, 4 * time.Minute, true, 4 * time.Minute},
-		{"ExpireAt", at, 5 * time.Minute, true, 5 * time.Minute},
-	} {
-		ok, err := step.set(m.Context(), step.d)
-		if ok != step.ok || err != nil {
-			m.Fatalf("%s: %v, %v; want %v", step.what, ok, err, step.ok)
-		}
-		m.lives(step.what, step.lives)
-	}
-}
-
-// ends sets the end as a point in time, takes it back, and lets it pass.
-func (m *mortal) ends() {
-	b := m.Bench
-	b.Helper()
-	ctx, at := b.Context(), serverTime(b).Add(5*time.Minute)
-	b.Want(Yes(m.ExpireAt(ctx, at)))
-	m.EndsAt(at)
-	got, err := m.RemainTimeToLive(ctx)
-	if err != nil || got > 5*time.Minute || got < 4*time.Minute {
-		b.Fatalf("RemainTimeToLive %v, %v", got, err)
-	}
-	b.Want(Yes(m.ClearExpire(ctx)))
-	m.lives("ClearExpire", -1)
-	if got, err := m.RemainTimeToLive(ctx); err != nil || got != rratelimiter.NoTimeToLive {
-		b.Fatalf("RemainTimeToLive %v, %v", got, err)
-	}
-	m.EndsAt(time.Time{})
-	b.Want(Yes(m.ExpireAt(ctx, serverTime(b).Add(-time.Second))))
-	if n := b.Look.Exists(ctx, m.keys...).Val(); n != 0 {
-		b.Fatalf("%d keys are there after the time has passed", n)
 	}
 }
 

@@ -11,26 +11,6 @@ import (
 // The specs here go into the corners of the scripts: many records, odd bytes, and
 // the leftovers of other clients.
 
-// With many records the value is added to, and walked once an interval.
-func TestManyRecordsAreRebuiltOnceAnInterval(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 1000, time.Second)
-		for range 40 {
-			l.Takes(5)
-			b.Now += 25
-		}
-		b.SetKey(l.ValueKey(), 700) // 800 would be right: 100 too low
-		b.Now += 5                  // one record has expired, none of the next interval
-		l.Takes(1)
-		l.HasValue("704") // what expired is added, nothing is walked
-		for range 40 {
-			b.Now += 25
-			l.Takes(1)
-		}
-		l.Keeps(1000, l.ValueKey(), l.PermitsKey())
-	})
-}
-
 // TTL of an own pair outlives its records, whatever the interval.
 func TestAnOwnPairOutlivesItsRecords(t *testing.T) {
 	OnBoth(t, func(b *Bench) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,30 +93,6 @@ func TestRepairDropsWhatCannotBeRead(t *testing.T) {
 		l.Refused(10, time.Millisecond)
 		b.Now++
 		l.Takes(10)
-	})
-}
-
-// A time to live stays as it is, keep alive gives a new one; a PerClient
-// limiter is repaired under our own keys.
-func TestRepairKeepsWhatLives(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 10, time.Second, rratelimiter.WithKeepAlive(time.Hour))
-		l.Record(b.Now, "\x88\x10\x89\xdd\x05\x00\x00\x00")
-		b.Want(b.Look.PExpire(b.Context(), l.Name(), time.Minute).Err())
-		repairs(l, rratelimiter.Repaired{Records: 1, Rewritten: 1, Drift: 5})
-		b.Lives(59*time.Minute, Ever, l.Keys()...)
-
-		l = b.NewLimiter(PerClient, 10, time.Second)
-		id := b.Client.ID()
-		key := l.PermitsKey() + ":" + id
-		b.Want(b.Look.ZAdd(b.Context(), key, redis.Z{Score: float64(b.Now),
-			Member: "\x88\x10\x89\xdd\x05\x00\x00\x00"}).Err())
-		b.SetKey(l.ValueKey()+":"+id, 5)
-		repairs(l, rratelimiter.Repaired{Records: 1, Rewritten: 1})
-		if got := l.Records(key); !slices.Equal(got, []int64{5}) {
-			b.Fatalf("records %v", got)
-		}
-		l.Keeps(10, l.ValueKey()+":"+id, key)
 	})
 }
 
@@ -246,76 +221,4 @@ func TestRepairMakesFewRecordsOfMany(t *testing.T) {
 	n.Want(n.Look.ZAdd(t.Context(), huge.PermitsKey(), members...).Err())
 	repairs(huge, rratelimiter.Repaired{Records: 2600, Rewritten: 2600, Drift: 2600 * math.MaxUint32})
 	huge.Keeps(1<<50, huge.ValueKey(), huge.PermitsKey())
-}
-
-// A repair whose reply is lost is gone on with.
-func TestRepairGoesOnAfterALostReply(t *testing.T) {
-	n := NewProxied(t, 100, time.Hour)
-	for _, j := range JavaRecords {
-		n.Record(n.Now, j.Member)
-	}
-	n.SetKey(n.ValueKey(), 85)
-	n.Proxy.SwallowReply(3)
-	n.Want(ErrOf(n.Repair(t.Context())))
-	if got := n.Proxy.Swallowed(); got != 3 {
-		t.Errorf("%d replies were lost, want 3", got)
-	}
-	if got := len(n.Members()); got != len(JavaRecords) {
-		t.Errorf("%d records, want %d", got, len(JavaRecords))
-	}
-	for _, m := range n.Members() {
-		if len(m) != 21 {
-			t.Errorf("% x is left", m)
-		}
-	}
-	n.Keeps(100, n.ValueKey(), n.PermitsKey())
-}
-
-// A repair while versions take turns leaves the records that the version with the longer interval counts, and
-// the value of the one that has set its rate last.
-func TestRepairKeepsTheRecordsOfAnotherVersion(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		name := redistest.Name(b)
-		long := b.Client.Keyed(name, 100, 20*time.Second)
-		short := b.Client.Keyed(name, 10, time.Second)
-		l, tagged := b.Wrap(short.RateLimiter("k")), name+":{k}"
-		b.Want(long.Acquire(b.Context(), "k", 97))
-		b.Now += 1_200
-		b.Want(short.Acquire(b.Context(), "k", 2))
-		b.Want(b.Look.ZAdd(b.Context(), tagged+":permits", redis.Z{Score: float64(b.Now - 5_000),
-			Member: "\x08abcdefgh\x01\x00\x00\x00"}).Err()) // counts for one of them only
-		repairs(l, rratelimiter.Repaired{Records: 3, Rewritten: 1})
-		if got := l.Records(tagged + ":permits"); !slices.Equal(got, []int64{1, 97, 2}) {
-			b.Fatalf("records %v", got)
-		}
-		b.Want(short.Acquire(b.Context(), "k", 8))
-		b.Want(No(short.TryAcquire(b.Context(), "k", 1, 0)))
-		b.Want(No(long.TryAcquire(b.Context(), "k", 1, 0)))
-		b.Now += 15_001 // the oldest has expired for both
-		b.Want(No(long.TryAcquire(b.Context(), "k", 1, 0)))
-		b.Now += 20_000
-		repairs(l, rratelimiter.Repaired{})
-	})
-}
-
-// Such a repair does not take longer where there are many records: it joins them by parts of the longest
-// interval, 1,000 in a call.
-func TestRepairOfManyRecordsOfAnotherVersion(t *testing.T) {
-	s := redistest.Start(t)
-	b := NewBench(t, s.Client(t), s.Admin())
-	l := b.NewLimiter(Overall, 1_000_000, time.Minute)
-	l.Takes(1)
-	const records = 30_000
-	l.Fill(b.Now-3_000_000, 1, records, 2)
-	l.Fill(b.Now-10_000, 1, 100, 2)
-	b.Want(b.Look.HSet(t.Context(), l.Name(), "longest", fmt.Sprint(3_600_000, " ", b.Now+1_000_000)).Err())
-	calls := b.CountScripts()
-	got, err := l.Repair(t.Context())
-	if n := calls(); err != nil || got.Records > 2000 || got.Dropped != 0 || n < records/1000 {
-		t.Errorf("%+v, %v in %d calls", got, err, n)
-	}
-	if all := Sum(l.Records(l.PermitsKey())); all != 2*records+201 {
-		t.Errorf("%d permits are left, want %d", all, 2*records+201)
-	}
-	l.HasValue("999799")
 }

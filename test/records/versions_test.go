@@ -3,9 +3,6 @@ package records_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -59,71 +56,6 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The longest interval is remembered for as long as the version that set it was away, an hour at most. Then
-// its records go, and the limiter is as if there had been one version only.
-func TestTheLongestIntervalIsForgotten(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		name := redistest.Name(b)
-		old := b.Client.Keyed(name, 100, 10*time.Second)
-		keyed := b.Client.Keyed(name, 10, time.Second)
-		l, tagged := b.Wrap(keyed.RateLimiter("k")), name+":{k}"
-		longest := func() string { return b.Look.HGet(b.Context(), l.Name(), "longest").Val() }
-		b.Want(old.Acquire(b.Context(), "k", 7))
-		b.Now += 2_000
-		b.Want(keyed.Acquire(b.Context(), "k", 1))
-		if want := "10000 " + strconv.FormatInt(b.Now+10_000, 10); longest() != want {
-			b.Fatalf("the field holds %q, want %q", longest(), want)
-		}
-		if got := l.Records(tagged + ":permits"); !slices.Equal(got, []int64{7, 1}) {
-			b.Fatalf("records %v; want those of both versions", got)
-		}
-		b.Lives(10*time.Second, Ever, l.Name())
-		b.Now += 10_001
-		b.Want(keyed.Acquire(b.Context(), "k", 2))
-		if got := l.Records(tagged + ":permits"); longest() != "" || !slices.Equal(got, []int64{2}) {
-			b.Errorf("records %v and %q; want those of one version", got, longest())
-		}
-		l.Keeps(10, tagged+":value", tagged+":permits")
-	})
-}
-
-// Whatever is in the field, it costs nothing but itself.
-func TestAHostileLongestIntervalHarmsOnlyItself(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for _, text := range []string{
-			"", "x", "1e300 1e300", "-1 5", "999999999999999999 1700000000001",
-			"9007199254741993 1700000000100",
-			"60000 1700003600001", "60000 1700003600001 7 3",
-			"60000 1600000000000 99999999999999999999 1", "60000 1600000000000",
-			strings.Repeat("9", 400) + " 1700000000001",
-		} {
-			l := b.NewLimiter(Overall, 10, time.Second)
-			b.Want(b.Look.HSet(b.Context(), l.Name(), "longest", text).Err())
-			l.Takes(10)
-			l.Refused(1, time.Second)
-			if got := b.Look.HGet(b.Context(), l.Name(), "longest"); got.Err() == nil {
-				b.Errorf("%.40q is still there", got.Val())
-			}
-			l.Keeps(10, l.ValueKey(), l.PermitsKey())
-		}
-	})
-}
-
-// SetRate is of all versions: it ends what acquires with a rate have remembered.
-func TestSetRateForgetsTheLongestInterval(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for _, opts := range [][]rratelimiter.RateOption{nil, {rratelimiter.WithKeepState()}} {
-			l := b.NewLimiter(Overall, 10, time.Second)
-			b.Want(b.Look.HSet(b.Context(), l.Name(), "longest",
-				"60000 "+strconv.FormatInt(b.Now+50_000, 10)).Err())
-			b.Want(l.SetRate(b.Context(), Overall, 20, time.Second, opts...))
-			if fields := l.Fields(); len(fields) > 0 {
-				b.Errorf("%q is left in the hash", fields)
-			}
-		}
-	})
 }
 
 // With more records than a call may read, an acquire that lacks the value, a look, and a new rate read some

@@ -96,8 +96,15 @@ var steps = map[string]step{
 			p.Fatalf("%+v, %v, want a wait of up to %v", r, err, wait)
 		}
 	},
-	"ends": func(p *play, args []string) {
-		p.Want(Yes(p.Expire(p.Context(), p.span(args[0]))))
+	"ends":     func(p *play, args []string) { p.ends(args, p.Expire) },
+	"ifset":    func(p *play, args []string) { p.ends(args, p.ExpireIfSet) },
+	"ifunset":  func(p *play, args []string) { p.ends(args, p.ExpireIfNotSet) },
+	"iflater":  func(p *play, args []string) { p.ends(args, p.ExpireIfGreater) },
+	"ifsooner": func(p *play, args []string) { p.ends(args, p.ExpireIfLess) },
+	"endless": func(p *play, args []string) {
+		p.ends(append([]string{"0s"}, args...), func(ctx context.Context, _ time.Duration) (bool, error) {
+			return p.ClearExpire(ctx)
+		})
 	},
 	"exceeds": func(p *play, args []string) {
 		p.fails(p.whole(args[0]), rratelimiter.ErrPermitsExceedRate)
@@ -173,7 +180,7 @@ var steps = map[string]step{
 			p.Want(p.Look.HDel(p.Context(), p.Name(), args[0]).Err())
 			return
 		}
-		p.Want(p.Look.HSet(p.Context(), p.Name(), args[0], args[1]).Err())
+		p.Want(p.Look.HSet(p.Context(), p.Name(), args[0], strings.Join(args[1:], " ")).Err())
 	},
 	"value!": func(p *play, args []string) {
 		key, _ := p.pair()
@@ -229,8 +236,11 @@ var steps = map[string]step{
 		if args[0] != "-" {
 			least, most = p.span(args[0]), p.span(args[1])
 		}
-		value, permits := p.pair()
-		p.Lives(least, most, p.Name(), value, permits)
+		keys := []string{p.Name()}
+		if value, permits := p.pair(); most > 0 || p.typ == Overall { // that of a Client has a life of its own
+			keys = append(keys, value, permits)
+		}
+		p.Lives(least, most, keys...)
 	},
 	"keys": func(p *play, args []string) { p.hasKeys(p.whole(args[0])) },
 	"whole": func(p *play, _ []string) {
@@ -314,6 +324,16 @@ func (p *play) span(word string) time.Duration {
 	d, err := time.ParseDuration(word)
 	p.Want(err)
 	return d
+}
+
+// ends expects a call to set the time to live, or to return false if the last word is no.
+func (p *play) ends(args []string, call func(ctx context.Context, d time.Duration) (bool, error)) {
+	p.Helper()
+	expect := Yes
+	if args[len(args)-1] == "no" {
+		expect = No
+	}
+	p.Want(expect(call(p.Context(), p.span(args[0]))))
 }
 
 // sets expects a call to set a rate, or to return false and to write nothing if the last word is no.
