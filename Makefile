@@ -89,7 +89,7 @@ shares: ## how Go and Java share limits too small for both: prints each case, fa
 		-ginkgo.v -ginkgo.focus 'Shares of a limit'
 
 fuzz: ## each fuzz target for FUZZTIME, a minute unless told
-	@for package in ./test/history ./internal/engine ./internal/wire ./internal/inspect ./httplimit ./limit ./limit/rules; do \
+	@for package in ./test/history ./internal/wire ./internal/inspect ./httplimit ./limit ./limit/rules; do \
 		targets=$$(go test -list '^Fuzz' $$package) || { echo "$$targets"; exit 1; }; \
 		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
 			echo "$$target"; \

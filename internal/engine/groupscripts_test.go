@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,41 +13,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
-
-// A call of a group does not sum up all records of a PER_CLIENT limiter: the session of the
-// Client tells it that the value is right, and the first call of a group begins that session.
-func TestAGroupsCallReadsFewRecords(t *testing.T) {
-	s := redistest.Start(t)
-	rdb := s.Client(t)
-	ctx := t.Context()
-	e := newEngine(t, rdb)
-	l := e.limiter("{x}a")
-	setRate(t, l, wire.PerClient, 1<<20, time.Hour)
-	const records = 20_000 // 20 parts of parts/outstanding.lua
-	fill := make([]redis.Z, records)
-	for i := range fill {
-		member := fmt.Sprintf("\x10%016d\x01\x00\x00\x00", i)
-		fill[i] = redis.Z{Score: float64(time.Now().UnixMilli()), Member: member}
-	}
-	rdb.ZAdd(ctx, "{x}a:permits:id", fill...)
-	g := e.Group(l)
-	reads := func() int64 {
-		before := redistest.Calls(t, rdb, "zrange")
-		if v, err := g.Acquire(ctx, []int64{1}, Want{Permits: 1}); !Granted(v) || err != nil {
-			t.Fatal(v, err)
-		}
-		return redistest.Calls(t, rdb, "zrange") - before
-	}
-	if first := reads(); first < records/1000 {
-		t.Fatalf("%d reads by the first call; it must sum up all records", first)
-	}
-	if second := reads(); second > 3 {
-		t.Errorf("%d reads by the second call", second)
-	}
-	if n := rdb.Get(ctx, "{x}a:value:id").Val(); n != fmt.Sprint(1<<20-records-2) {
-		t.Errorf("value %s", n)
-	}
-}
 
 // A call of a Group names the keys of the type that it tells the script, also if another call
 // finds out the type at that moment.

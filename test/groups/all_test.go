@@ -77,29 +77,6 @@ func TestAllTakesFromAllOrNone(t *testing.T) {
 	})
 }
 
-// A Group may have 8 limiters, of either type. The last one decides like the others.
-func TestAllOfEightLimiters(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		var members []*Limiter
-		var rls []*rratelimiter.RateLimiter
-		for i := range 8 {
-			typ := []rratelimiter.RateType{Overall, rratelimiter.PerClient}[i%2]
-			members = append(members, b.NewLimiter(typ, int64(10-i), time.Minute))
-			rls = append(rls, members[i].RateLimiter)
-		}
-		g := b.Client.All(rls...)
-		for calls := int64(1); calls <= 4; calls++ {
-			ok, err := g.TryAcquire(b.Context(), 1, 0)
-			if ok != (calls <= 3) || err != nil {
-				b.Fatalf("call %d: %v, %v", calls, ok, err)
-			}
-		}
-		for i, l := range members {
-			l.Has(int64(7 - i))
-		}
-	})
-}
-
 // The Result is that of the limiter that binds, with one Result for each.
 func TestAllTellsWhichLimitBinds(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
@@ -159,15 +136,16 @@ func TestAllIsOneCall(t *testing.T) {
 	})
 }
 
-// Each number of limiters has its script, and each record format its records.
-func TestAllTakesOneToFourLimiters(t *testing.T) {
+// Each number of limiters, of either type, has its script, and each record format its records.
+func TestAllTakesOneToEightLimiters(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
-		for n := 1; n <= 4; n++ {
+		for _, n := range []int{1, 2, 3, 4, 8} {
 			for _, f := range Formats {
 				c := b.NewClient(rratelimiter.WithRedisson(f.Since))
 				var limiters []*rratelimiter.RateLimiter
-				for range n {
-					limiters = append(limiters, c.RateLimiter(b.NewLimiter(Overall, 2, time.Minute).Name()))
+				for i := range n {
+					typ := []rratelimiter.RateType{Overall, PerClient}[i%2]
+					limiters = append(limiters, c.RateLimiter(b.NewLimiter(typ, 2, time.Minute).Name()))
 				}
 				g := c.All(limiters...)
 				for i := range 3 {

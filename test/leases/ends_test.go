@@ -191,36 +191,6 @@ func TestALeaseIsSettledLate(t *testing.T) {
 	}
 }
 
-// Permits that leases have handed out count against the share of the Client when Redis is away.
-func TestLeasesCountWhenRedisIsAway(t *testing.T) {
-	inBubble(t, 0, 1000, func(b *bubble) {
-		b.starts(redistest.MiniClient(b.T, b.mini), rratelimiter.WithFallback(rratelimiter.FallbackLocal))
-		p := b.processes[0]
-		taken := int64(0)
-		for range 30 {
-			for range 20 {
-				if b.take(p, 1) {
-					taken++
-				}
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		p.dead.Store(true)
-		for range 2000 {
-			if b.take(p, 1) {
-				taken++
-			}
-			time.Sleep(time.Millisecond)
-		}
-		if taken > 1000 {
-			t.Errorf("%d of 1000 permits were taken in an interval", taken)
-		}
-		p.dead.Store(false)
-		p.dead.Store(true)
-		_ = p.client.Close()
-	})
-}
-
 // A Release of more than was taken leaves alone what is leased: the lease hands it out.
 func TestAReleaseOfMoreThanWasTakenGrantsNothingTwice(t *testing.T) {
 	inBubble(t, 1, 1000, func(b *bubble) {

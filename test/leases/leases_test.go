@@ -16,7 +16,6 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
-	"github.com/redisson-go/rratelimiter/internal/inspect"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
@@ -265,23 +264,6 @@ func TestAReleaseGoesToTheLease(t *testing.T) {
 		NoError(b, p.client.Close())
 		if v := b.value(); v != 10000-taken+1 {
 			b.Errorf("%d are left, want %d", v, 10000-taken+1)
-		}
-	})
-}
-
-// Close gives back what leases have left. Until then rrl inspect shows it as leased, and finds no fault.
-func TestCloseGivesBack(t *testing.T) {
-	inBubble(t, 1, 10000, func(b *bubble) {
-		p := b.processes[0]
-		taken := b.leased(p)
-		l := redistest.Must(inspect.Read(b.Context(), b.look, b.name, inspect.Few))(b)
-		if n := l.Pairs[0].Leased; n <= 0 || len(l.Findings) > 0 {
-			b.Errorf("%d are leased, findings %v", n, l.Findings)
-		}
-		NoError(b, p.client.Close())
-		l = redistest.Must(inspect.Read(b.Context(), b.look, b.name, inspect.Few))(b)
-		if n := l.Pairs[0].Leased; n != 0 || b.value() != 10000-taken {
-			b.Errorf("%d are leased and %d left, want 0 and %d", n, b.value(), 10000-taken)
 		}
 	})
 }

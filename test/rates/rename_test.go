@@ -13,24 +13,14 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// A limiter can be renamed while it is in use.
-func TestALimiterInUseIsRenamed(t *testing.T) { renamedInUse(t) }
-
-// So it can while callers use it with a resolution, where each call writes to its
-// hash.
-func TestALimiterInUseWithAResolutionIsRenamed(t *testing.T) {
-	renamedInUse(t, rratelimiter.WithResolution(time.Millisecond))
-}
-
-// renamedInUse renames a limiter over a slow line, while two callers take permits
-// over a fast one until the limiter is gone.
-func renamedInUse(t *testing.T, opts ...rratelimiter.Option) {
-	t.Helper()
+// A limiter can be renamed while it is in use: over a slow line, while two callers take permits over a fast one
+// until the limiter is gone.
+func TestALimiterInUseIsRenamed(t *testing.T) {
 	const rate = 1 << 40
 	n := NewProxied(t, rate, time.Hour)
 	n.Proxy.Delay(2 * time.Millisecond)
 	ctx := TimeLimit(t, 20*time.Second)
-	c := rratelimiter.New(n.Look, opts...)
+	c := rratelimiter.New(n.Look)
 	defer c.Close()
 	old := c.RateLimiter(n.Name())
 	var group sync.WaitGroup

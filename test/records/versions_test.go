@@ -1,12 +1,10 @@
 package records_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
@@ -71,14 +69,8 @@ func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 	l := b.Wrap(keyed.RateLimiter("k"))
 	value, permits := l.Name()+":value", l.Name()+":permits"
 	b.Want(keyed.Acquire(t.Context(), "k", 1))
-	for i := range records / 1000 {
-		var z []redis.Z
-		for j := range 1000 {
-			z = append(z, redis.Z{Score: float64(b.Now - records + int64(1000*i+j)),
-				Member: fmt.Sprintf("\x10%08d%08d%c\x00\x00\x00", i, j, 1+2*(2000*i/records))})
-		}
-		b.Want(b.Look.ZAdd(t.Context(), permits, z...).Err())
-	}
+	b.FillKey(permits, b.Now-records, 1, records/2, 1)
+	b.FillKey(permits, b.Now-records/2, 1, records/2, 3)
 	const out = 2*records + 1
 	b.SetKey(value, rate-out)
 	for _, tc := range []struct {
