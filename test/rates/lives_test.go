@@ -128,43 +128,6 @@ func apart(l *Limiter, keys []string) string {
 	return ""
 }
 
-// An operator who prolongs the hash does not shorten what counts: no interval has more than the rate.
-func TestRecordsOutliveAProlongedHash(t *testing.T) {
-	keyed := func(l *Limiter) *Limiter {
-		return l.Wrap(l.Client.Keyed("api", 10, 2*time.Second).RateLimiter("42"))
-	}
-	for _, kind := range append(lifeOf, struct {
-		name string
-		of   func(l *Limiter) *Limiter
-	}{"Keyed", keyed}) {
-		t.Run(kind.name, func(t *testing.T) {
-			Bubble(t, func(l *Limiter) {
-				l = kind.of(l)
-				l.Takes(1)
-				l.Want(l.Look.Expire(l.Context(), l.Name(), time.Hour).Err())
-				taken, began := []time.Time{time.Now()}, time.Now()
-				for time.Since(began) < 6*time.Second {
-					// One permit at a time so that the keys stay in use, then all that come.
-					all, ok := time.Since(began) >= 3300*time.Millisecond, true
-					for first := true; ok && (first || all); first = false {
-						var err error
-						if ok, err = l.TryAcquire(l.Context(), 1, 0); ok {
-							taken = append(taken, time.Now())
-						}
-						l.Want(err)
-					}
-					l.Sleep(300 * time.Millisecond)
-				}
-				for i := 10; i < len(taken); i++ {
-					if within := taken[i].Sub(taken[i-10]); within < 2*time.Second {
-						l.Fatalf("11 permits within %v", within)
-					}
-				}
-			})
-		})
-	}
-}
-
 // In its last ms a limiter still has an end.
 func TestTheLastMillisecondOfALimiter(t *testing.T) {
 	Bubble(t, func(l *Limiter) {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/grants"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
