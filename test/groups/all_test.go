@@ -197,30 +197,27 @@ func TestAllNamesTheOneThatIsWrong(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		good := b.NewLimiter(Overall, 5, time.Minute)
 		for what, spec := range map[string]struct {
-			bad  func() *rratelimiter.RateLimiter
-			is   error
-			text []string
+			spoils func(l *Limiter) error
+			is     error
+			text   []string
 		}{
-			"no rate": {func() *rratelimiter.RateLimiter { return b.NewLimiter(Overall, 0, 0).RateLimiter },
+			"no rate": {func(l *Limiter) error { return l.Look.HDel(l.Context(), l.Name(), "rate").Err() },
 				rratelimiter.ErrNotInitialized, nil},
-			"another type of key": {func() *rratelimiter.RateLimiter {
-				l := b.NewLimiter(Overall, 5, time.Minute)
-				b.Want(b.Look.LPush(b.Context(), l.PermitsKey(), "x").Err())
-				return l.RateLimiter
+			"another type of key": {func(l *Limiter) error {
+				return l.Look.LPush(l.Context(), l.PermitsKey(), "x").Err()
 			}, rratelimiter.ErrBadState, []string{":permits is a list, must be a zset"}},
-			"a field that is no number": {func() *rratelimiter.RateLimiter {
-				l := b.NewLimiter(Overall, 5, time.Minute)
-				b.Want(b.Look.HSet(b.Context(), l.Name(), "interval", "soon").Err())
-				return l.RateLimiter
+			"a field that is no number": {func(l *Limiter) error {
+				return l.Look.HSet(l.Context(), l.Name(), "interval", "soon").Err()
 			}, rratelimiter.ErrBadState, []string{"interval", `"soon"`}},
-			"a rate too small": {func() *rratelimiter.RateLimiter {
-				return b.NewLimiter(Overall, 2, time.Minute).RateLimiter
+			"a rate too small": {func(l *Limiter) error {
+				return l.SetRate(l.Context(), Overall, 2, time.Minute)
 			}, rratelimiter.ErrPermitsExceedRate, []string{"permits is 3", "at most 2"}},
 		} {
 			b.Run(what, func(t *testing.T) {
-				bad := spec.bad()
+				bad := b.NewLimiter(Overall, 5, time.Minute)
+				NoError(t, spec.spoils(bad))
 				for _, g := range []*rratelimiter.Group{
-					b.Client.All(good.RateLimiter, bad), b.Client.All(bad, good.RateLimiter),
+					b.Client.All(good.RateLimiter, bad.RateLimiter), b.Client.All(bad.RateLimiter, good.RateLimiter),
 				} {
 					for _, err := range []error{
 						ErrOf(g.Allow(t.Context(), 3)), ErrOf(g.TryAcquire(t.Context(), 3, time.Minute)),

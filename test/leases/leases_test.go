@@ -132,34 +132,6 @@ func (b *bubble) lease() (permits int64) {
 	return permits
 }
 
-// A limiter that is used often is leased: most calls do not ask Redis. When a lease has ended, Redis has
-// exactly what was used, dated no earlier than the last use, and nothing else.
-func TestALeaseSavesCallsAndCountsExactly(t *testing.T) {
-	inBubble(t, 1, 10000, func(b *bubble) {
-		p := b.processes[0]
-		b.take(p, 1)
-		p.trips.Store(0)
-		const calls = 3000
-		for range calls {
-			b.take(p, 1)
-		}
-		if n := p.trips.Load(); n > calls/50 {
-			t.Errorf("%d round trips for %d calls", n, calls)
-		}
-		last := time.Now()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if v := b.value(); v != 10000-calls-1 {
-			t.Errorf("%d are left, want %d", v, 10000-calls-1)
-		}
-		for _, r := range b.records() {
-			if r.at.After(last) {
-				t.Errorf("%d permits count from %v after the last use on", r.permits, r.at.Sub(last))
-			}
-		}
-	})
-}
-
 // step does something at random, and reports whether a call got permits without Redis. plain takes no leases.
 func (b *bubble) step(random *rand.Rand, plain *rratelimiter.RateLimiter) (leased bool) {
 	p := b.processes[random.IntN(len(b.processes))]
@@ -218,56 +190,6 @@ func TestNoIntervalHasMoreThanTheRate(t *testing.T) {
 	}
 }
 
-// A limit that is too small, too short or too little used is not leased. Nor is one whose records have no
-// room for the mark of a lease: a Release of more than was taken would grant its permits twice.
-func TestTheseLimitsAreNotLeased(t *testing.T) {
-	for name, c := range map[string]struct {
-		rate     int64
-		interval time.Duration
-		pause    time.Duration // between two calls
-		redisson string
-	}{
-		"a small rate":       {99, interval, 0, "3.21.0"},
-		"a short interval":   {1e6, 90 * time.Millisecond, 0, "3.21.0"},
-		"one call a second":  {1e6, interval, time.Second, "3.21.0"},
-		"with Redisson 3.20": {1e6, interval, 0, "3.20.1"},
-		"with Redisson 3.16": {1e6, interval, 0, "3.16.4"},
-		"with Redisson 3.13": {1e6, interval, 0, "3.13.3"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 0, 1, func(b *bubble) {
-				b.starts(redistest.MiniClient(b.T, b.mini), rratelimiter.WithRedisson(c.redisson))
-				p := b.processes[0]
-				NoError(b, p.SetRate(b.Context(), Overall, c.rate, c.interval))
-				for range 50 {
-					before := p.trips.Load()
-					if !b.take(p, 1) || p.trips.Load() == before {
-						b.Fatal("it was refused, or Redis was not asked")
-					}
-					time.Sleep(c.pause)
-				}
-			})
-		})
-	}
-}
-
-// A release goes to the lease first: Redis is not asked, and the permit is handed out again.
-func TestAReleaseGoesToTheLease(t *testing.T) {
-	inBubble(t, 1, 10000, func(b *bubble) {
-		p := b.processes[0]
-		taken := b.leased(p)
-		p.trips.Store(0)
-		NoError(b, p.Release(b.Context(), 1))
-		if n := p.trips.Load(); n > 0 {
-			b.Errorf("%d round trips", n)
-		}
-		NoError(b, p.client.Close())
-		if v := b.value(); v != 10000-taken+1 {
-			b.Errorf("%d are left, want %d", v, 10000-taken+1)
-		}
-	})
-}
-
 // A Redis that does not reply keeps Close no longer than a second, and half of it for the callers that wait.
 func TestCloseWithALeaseIsBounded(t *testing.T) {
 	inBubble(t, 1, 10000, func(b *bubble) {
@@ -289,23 +211,6 @@ func TestCloseWithALeaseIsBounded(t *testing.T) {
 			b.Errorf("Close took %v, and a caller %v", took, waited)
 		}
 		time.Sleep(10 * time.Second) // all replies
-	})
-}
-
-// When a process is killed, the permits of its lease come back after an interval and the time of a lease.
-func TestAKilledProcessLosesItsLeaseForAnInterval(t *testing.T) {
-	inBubble(t, 2, 10000, func(b *bubble) {
-		p, other := b.processes[0], b.processes[1]
-		b.leased(p)
-		p.dead.Store(true)
-		time.Sleep(interval - time.Second)
-		if n := redistest.Must(other.AvailablePermits(b.Context()))(b); n == 10000 {
-			b.Error("permits that may be in use are back")
-		}
-		time.Sleep(time.Second + interval/20)
-		if n := redistest.Must(other.AvailablePermits(b.Context()))(b); n != 10000 {
-			b.Errorf("%d are left, want all", n)
-		}
 	})
 }
 
