@@ -1,12 +1,16 @@
 package reservations_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -129,4 +133,36 @@ func TestSettlementsHaveFewSessions(t *testing.T) {
 	if n := s.Admin().HLen(t.Context(), l.Name()).Val(); n > config+sessions {
 		t.Errorf("%d fields, want %d at most", n, config+sessions)
 	}
+}
+
+// A reservation whose name another record has gets another name, in each format, and each is settled by itself.
+func TestAReservationWhoseNameIsTakenGetsAnother(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		var taken func(ctx context.Context, record string)
+		b.RDB.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			for _, arg := range cmd.Args() {
+				if record, ok := arg.(string); ok && taken != nil {
+					taken(ctx, record)
+				}
+			}
+			return next(ctx, cmd)
+		}))
+		for _, f := range Formats {
+			l := b.NewLimiter(Overall, 100, time.Hour).InFormat(f.Since)
+			l.Takes(1)
+			b.SetKey(l.ValueKey(), 100-1-5)
+			taken = func(ctx context.Context, record string) {
+				if len(record) == f.Size && strings.HasPrefix(record, f.Header) {
+					taken = nil
+					b.Want(b.Look.ZAdd(ctx, l.PermitsKey(), redis.Z{Score: float64(b.Now), Member: record}).Err())
+				}
+			}
+			r := reserve(l, 5)
+			if l.Size() != 3 || taken != nil {
+				b.Errorf("%s: %d records, want 3", f.Since, l.Size())
+			}
+			settle(l, r, 2)
+			keeps(l, 100, 100-1-5-2)
+		}
+	})
 }

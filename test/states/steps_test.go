@@ -118,6 +118,9 @@ var steps = map[string]step{
 		p.leaves(func() {
 			WantErr(p, p.calls.Release(p.Context(), 1), rratelimiter.ErrBadState, args...)
 			WantErr(p, ErrOf(p.AvailablePermits(p.Context())), rratelimiter.ErrBadState, args...)
+			for _, r := range p.open {
+				WantErr(p, r.Settle(p.Context(), 0), rratelimiter.ErrBadState, args...)
+			}
 		})
 	},
 	"give": func(p *play, args []string) {
