@@ -217,7 +217,8 @@ func TestAllNamesTheOneThatIsWrong(t *testing.T) {
 				bad := b.NewLimiter(Overall, 5, time.Minute)
 				NoError(t, spec.spoils(bad))
 				for _, g := range []*rratelimiter.Group{
-					b.Client.All(good.RateLimiter, bad.RateLimiter), b.Client.All(bad.RateLimiter, good.RateLimiter),
+					b.Client.All(good.RateLimiter, bad.RateLimiter),
+					b.Client.All(bad.RateLimiter, good.RateLimiter),
 				} {
 					for _, err := range []error{
 						ErrOf(g.Allow(t.Context(), 3)), ErrOf(g.TryAcquire(t.Context(), 3, time.Minute)),

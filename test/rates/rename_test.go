@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// A limiter can be renamed while it is in use: over a slow line, while two callers take permits over a fast one
-// until the limiter is gone.
+// A limiter can be renamed while it is in use: over a slow line, while two callers take permits over a fast
+// one until the limiter is gone.
 func TestALimiterInUseIsRenamed(t *testing.T) {
 	const rate = 1 << 40
 	n := NewProxied(t, rate, time.Hour)

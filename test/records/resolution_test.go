@@ -77,8 +77,9 @@ func TestPermitsComeBackUpToASlotLater(t *testing.T) {
 					exact = append(exact, grants.Grant{At: b.Now, Permits: n})
 					told = append(told, grants.Grant{At: (b.Now + slot - 1) / slot * slot, Permits: n})
 				}
-				want := rratelimiter.Result{Allowed: r.Allowed, ResetAfter: told.Wait(b.Now, rate, interval, rate),
-					Remaining: rate - told.Within(b.Now, interval).Sum()}
+				want := rratelimiter.Result{Allowed: r.Allowed,
+					Remaining:  rate - told.Within(b.Now, interval).Sum(),
+					ResetAfter: told.Wait(b.Now, rate, interval, rate)}
 				if !r.Allowed {
 					want.RetryAfter = told.Wait(b.Now, rate, interval, n)
 				}

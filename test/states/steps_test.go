@@ -240,7 +240,8 @@ var steps = map[string]step{
 			least, most = p.span(args[0]), p.span(args[1])
 		}
 		keys := []string{p.Name()}
-		if value, permits := p.pair(); most > 0 || p.typ == Overall { // that of a Client has a life of its own
+		// The pair of a Client has a life of its own.
+		if value, permits := p.pair(); most > 0 || p.typ == Overall {
 			keys = append(keys, value, permits)
 		}
 		p.Lives(least, most, keys...)
