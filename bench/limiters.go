@@ -139,10 +139,19 @@ func floor(_ context.Context, e *env) ask {
 	}
 }
 
+// A sender is a client of go-redis, or its AutoPipeliner, which sends the commands of many callers together.
+type sender interface {
+	redis.Cmdable
+	Watch(ctx context.Context, f func(*redis.Tx) error, keys ...string) error
+}
+
+func alone(e *env) sender    { return e.rdb() }
+func together(e *env) sender { return get(e.rdb().AutoPipeline()) }
+
 // redisRate may sleep and ask again, which is what users of redis_rate write to wait.
-func redisRate(sleeps bool) func(context.Context, *env) ask {
+func redisRate(rdb func(*env) sender, sleeps bool) func(context.Context, *env) ask {
 	return func(_ context.Context, e *env) ask {
-		l, prefix := redis_rate.NewLimiter(e.rdb()), redistest.Name(e)
+		l, prefix := redis_rate.NewLimiter(rdb(e)), redistest.Name(e)
 		rate := redis_rate.Limit{Rate: int(e.permits), Burst: int(e.permits), Period: e.interval}
 		return func(ctx context.Context, user string) (bool, error) {
 			for {
@@ -158,7 +167,7 @@ func redisRate(sleeps bool) func(context.Context, *env) ask {
 
 // twice asks two limits in two calls: a permit of the first is lost if the second refuses.
 func twice(ctx context.Context, e *env) ask {
-	one, two := redisRate(false)(ctx, e), redisRate(false)(ctx, e)
+	one, two := redisRate(alone, false)(ctx, e), redisRate(alone, false)(ctx, e)
 	return func(ctx context.Context, user string) (bool, error) {
 		if ok, err := one(ctx, user); err != nil || !ok {
 			return ok, err
@@ -167,12 +176,14 @@ func twice(ctx context.Context, e *env) ask {
 	}
 }
 
-func ululeLimiter(_ context.Context, e *env) ask {
-	store := get(ululeredis.NewStoreWithOptions(e.rdb(), ulule.StoreOptions{Prefix: redistest.Name(e)}))
-	l := ulule.New(store, ulule.Rate{Period: e.interval, Limit: e.permits})
-	return func(ctx context.Context, user string) (bool, error) {
-		c, err := l.Get(ctx, user)
-		return err == nil && !c.Reached, err
+func ululeLimiter(rdb func(*env) sender) func(context.Context, *env) ask {
+	return func(_ context.Context, e *env) ask {
+		store := get(ululeredis.NewStoreWithOptions(rdb(e), ulule.StoreOptions{Prefix: redistest.Name(e)}))
+		l := ulule.New(store, ulule.Rate{Period: e.interval, Limit: e.permits})
+		return func(ctx context.Context, user string) (bool, error) {
+			c, err := l.Get(ctx, user)
+			return err == nil && !c.Reached, err
+		}
 	}
 }
 

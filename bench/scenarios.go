@@ -45,8 +45,8 @@ var (
 // The rivals of several tables.
 var (
 	rivalRedisson = contestant{"Redisson", redisson, true}
-	rivalRate     = contestant{"redis_rate", limiter(1, redisRate(false)), true}
-	rivalUlule    = contestant{"ulule/limiter", limiter(1, ululeLimiter), true}
+	rivalRate     = contestant{"redis_rate", limiter(1, redisRate(alone, false)), true}
+	rivalUlule    = contestant{"ulule/limiter", limiter(1, ululeLimiter(alone)), true}
 	rivalRueidis  = contestant{"rueidislimiter", limiter(1, rueidisLimiter), true}
 	bare          = contestant{"bare EVALSHA", limiter(1, floor), false}
 )
@@ -123,7 +123,12 @@ var scenarios = []scenario{
 		warmup: 200 * time.Millisecond, span: time.Second,
 		rows: []contestant{
 			{"this library", limiter(1, users), false},
-			rivalRate, rivalUlule, rivalRueidis,
+			inLimit("tokenbucket", tokenbucket.Bucket{Capacity: 1e9, Rate: 1e9, Interval: time.Minute}),
+			inLimit("fixedwindow", fixedwindow.Window{Rate: 1e9, Interval: time.Minute}),
+			inLimit("slidingwindow.Counter", slidingwindow.Counter{Rate: 1e9, Interval: time.Minute}),
+			rivalRate, {"redis_rate, AutoPipeline", limiter(1, redisRate(together, false)), true},
+			rivalUlule, {"ulule/limiter, AutoPipeline", limiter(1, ululeLimiter(together)), true},
+			rivalRueidis,
 		},
 		columns: []column{
 			{"1: calls/s", 0, perSecond, more}, {"64: calls/s", 1, perSecond, more},
@@ -174,7 +179,7 @@ var scenarios = []scenario{
 		rows: []contestant{
 			{"this library", limiter(1, waits), false},
 			{"Redisson", redissonWaits, true},
-			{"redis_rate, sleep and ask again", limiter(1, redisRate(true)), true},
+			{"redis_rate, sleep and ask again", limiter(1, redisRate(alone, true)), true},
 		},
 		columns: []column{
 			{"permits/s", 0, perSecond, more}, {"script calls per permit", 0, calls, less},
@@ -206,8 +211,8 @@ func memory(ctx context.Context, e *env) table {
 		made   func(context.Context, *env) ask
 	}{
 		{"this library, 1 grant", 1, users}, {"10 grants", 10, users}, {"100 grants", 100, users},
-		{"1,000 grants", 1000, users}, {"redis_rate", 1, redisRate(false)},
-		{"ulule/limiter", 1, ululeLimiter}, {"rueidislimiter", 1, rueidisLimiter},
+		{"1,000 grants", 1000, users}, {"redis_rate", 1, redisRate(alone, false)},
+		{"ulule/limiter", 1, ululeLimiter(alone)}, {"rueidislimiter", 1, rueidisLimiter},
 	} {
 		// Some keep a user for no longer than the permits take to come back: all are taken.
 		e.terms = terms{int64(one.grants), time.Minute}

@@ -3,7 +3,6 @@ package redisx
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -229,10 +228,6 @@ func (r *Runner) afterPipeline(ctx context.Context, cmd *command, err error) err
 		cmd.SetErr(nil) // a pipeline follows a redirection only a few times
 		return r.alone(ctx, cmd)
 	}
-	if !Answered(err) && r.KeepsDeadlines && ctx.Err() == nil &&
-		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)) {
-		return errCut
-	}
 	return err
 }
 
@@ -257,7 +252,8 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 	// Not the context of this caller, because the commands of other callers must not end when
 	// it is cancelled, and belong to other traces. Only its deadline holds, if go-redis keeps it.
 	ctx := r.Base
-	if deadline, dated := out.ctx.Deadline(); dated && r.KeepsDeadlines {
+	deadline, dated := out.ctx.Deadline()
+	if dated = dated && r.KeepsDeadlines; dated {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
@@ -265,8 +261,9 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 	sent := false
 	defer func() {
 		o.end(at)
+		late := dated && !time.Now().Before(deadline)
 		for _, other := range others {
-			if !sent { // a hook of go-redis has panicked
+			if err := other.cmd.Err(); !sent || late && err != nil && !Answered(err) { // !sent: a hook has panicked
 				other.cmd.SetErr(errCut)
 			}
 			other.ready <- place{}

@@ -88,9 +88,8 @@ type FailureKey struct{}
 func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bool, err error) {
 	argv, from := call.argv()
 	start := time.Now()
-	// A script that is not repeatable goes alone: a pipeline may end by the deadline
-	// of another caller. So does a repetition, because the failed attempt may have been a pipeline.
-	alone := call.Alone || !call.Script.repeatable
+	// A repetition goes alone, because the failed attempt may have been a pipeline.
+	alone := call.Alone
 	for attempt := 0; ; attempt++ {
 		var cmd *command
 		if cmd, err = r.attempt(ctx, call, argv, alone); err == nil {

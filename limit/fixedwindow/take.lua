@@ -16,6 +16,18 @@ local MOST, LATEST, LONGEST = 2 ^ 40, 10 ^ 16, 10 * 366 * 86400000 -- permits, Â
 
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text, ttl = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
+-- Most calls take permits, or are refused, in a window of this interval.
+if text and n > 0 and not ARGV[4] and ttl > 0 and ttl <= interval and string.sub(text, LENGTH) == ARGV[3] then
+  local used, began = tonumber(string.sub(text, 1, DIGITS)), tonumber(string.sub(text, FROM, TO))
+  if used and began and used > 0 and began >= 1 and began <= LATEST then
+    if used + n <= rate then
+      redis.call('SETRANGE', KEYS[1], 0, string.format('%13.0f', used + n)) -- keeps the time to live
+      return {rate - used - n, ttl * 1000, began}
+    elseif used <= MOST then
+      return {rate - used, ttl * 1000, 0, ttl * 1000}
+    end
+  end
+end
 local used, began, span, left = 0, 0, 0, 0 -- there is no window
 -- The key may hold anything: unreadable data count as no window.
 if text and #text <= LAST and ttl ~= 0 and ttl ~= -2 then
