@@ -40,6 +40,14 @@ func TestCompat(t *testing.T) {
 	if testing.Short() && suite.LabelFilter == "" {
 		suite.LabelFilter = "!" + thorough
 	}
+	// What Ginkgo prints counts as the output of a test beside this one, and is lost if that passes.
+	ReportAfterSuite("failures", func(r Report) {
+		for _, spec := range r.SpecReports {
+			if spec.Failed() {
+				t.Errorf("%s\n%s\n%s", spec.FullText(), spec.Failure.Location, spec.Failure.Message)
+			}
+		}
+	})
 	RunSpecs(t, "Go and Java on the same keys", suite, reporter)
 }
 
