@@ -47,8 +47,27 @@ type process struct {
 	grpc, web string // addresses
 	metrics   string
 	debug     string
-	out       *strings.Builder // what it has printed; complete after wait
+	out       log // what it has printed; complete after wait
 	copied    sync.WaitGroup
+}
+
+// A log is the lines that a process has printed.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *log) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintln(&l.text, line)
+}
+
+// String returns all lines.
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 var variable = regexp.MustCompile(`^[A-Z_]+=`)
@@ -62,7 +81,7 @@ const example = "../../examples/envoy/ratelimit.yaml"
 // guide and an embedded Redis, unless args say otherwise. An argument such as NAME=value is a variable.
 func start(t testing.TB, args ...string) *process {
 	t.Helper()
-	p := &process{out: new(strings.Builder)}
+	p := &process{}
 	env := append(os.Environ(), asService+"=1",
 		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1")
 	// A busy machine must not make the fallback decide, unless args have another budget.
@@ -82,7 +101,7 @@ func start(t testing.TB, args ...string) *process {
 	t.Cleanup(func() { _ = p.cmd.Process.Kill(); p.copied.Wait(); _ = p.cmd.Wait() })
 	lines := bufio.NewScanner(stderr)
 	for p.debug == "" && lines.Scan() {
-		fmt.Fprintln(p.out, lines.Text())
+		p.out.add(lines.Text())
 		if found := addressOf.FindStringSubmatch(lines.Text()); found != nil {
 			fields := map[string]*string{
 				"gRPC": &p.grpc, "HTTP": &p.web, "metrics": &p.metrics, "debug": &p.debug,
@@ -91,9 +110,13 @@ func start(t testing.TB, args ...string) *process {
 		}
 	}
 	if p.debug == "" {
-		t.Fatalf("ratelimit ended:\n%s", p.out)
+		t.Fatalf("ratelimit ended:\n%s", &p.out)
 	}
-	p.copied.Go(func() { _, _ = io.Copy(p.out, stderr) })
+	p.copied.Go(func() {
+		for lines.Scan() {
+			p.out.add(lines.Text())
+		}
+	})
 	return p
 }
 
@@ -102,7 +125,7 @@ func (p *process) wait(t *testing.T) {
 	t.Helper()
 	p.copied.Wait()
 	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, p.out)
+		t.Errorf("%v\n%s", err, &p.out)
 	}
 }
 
@@ -190,7 +213,7 @@ func TestTheServiceOfTheGuide(t *testing.T) {
 	command := regexp.MustCompile(`curl -i ` +
 		`'http://localhost:\d+(/check/\S+)'`).FindStringSubmatch(p.out.String())
 	if command == nil {
-		t.Fatalf("no command is printed:\n%s", p.out)
+		t.Fatalf("no command is printed:\n%s", &p.out)
 	}
 	if code, _ := get(t, p.web+command[1]); code != 200 {
 		t.Errorf("%s: %d", command[0], code)
@@ -279,7 +302,7 @@ func TestTheConfigurationIsReloaded(t *testing.T) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	p.copied.Wait()
 	if want := file + ":2: descriptors[0].rate_limit.unit is"; !strings.Contains(p.out.String(), want) {
-		t.Errorf("the log lacks %s:\n%s", want, p.out)
+		t.Errorf("the log lacks %s:\n%s", want, &p.out)
 	}
 }
 
