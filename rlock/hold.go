@@ -325,8 +325,9 @@ func (h *Hold) expire() {
 		h.timer.Reset(left)
 	}
 	h.mu.Unlock()
-	if left <= 0 && h.end(h.lost(leaseOver)) && h.renewed {
-		h.keys.client.cleaner.giveUp(h) // a renewal may still arrive
+	// A renewal may still arrive, and fair callers of old Redissons get the lock only by a message.
+	if left <= 0 && h.end(h.lost(leaseOver)) && (h.renewed || h.keys.fair) {
+		h.keys.client.cleaner.giveUp(h)
 	}
 }
 

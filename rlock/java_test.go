@@ -27,6 +27,8 @@ var bothWays = map[string]string{
 	"an unlock wakes the other language, in time for a bounded wait": "" +
 		"x1 locks 1h; y1 waits; x1 unlocks; y1 has; hash y1 1; lease 20s..30s; x1 refused 0s; y1 unlocks; " +
 		"free; x1 locks 1h; y1 waits 20s; x1 unlocks; y1 has; y1 unlocks; free; subscribed 0",
+	"a lease that ends later than the other language has read": "" +
+		"x1 locks 4s; y1 waits; x1 relocks; now; y1 has; after 1s..8s; hash y1 1; y1 unlocks; free",
 }
 
 // bothWaysOf are the same for a kind of lock.
@@ -35,7 +37,6 @@ var bothWaysOf = map[string]map[string]string{
 		"by force": "" +
 			"x1 locks 1h; keys LOCK; listens all; y forces yes; message all 0; free; y forces no; " +
 			"y1 locks 1h; x1 unlocks ! ErrLost; hash y1 1; y1 holds 1; y1 unlocks",
-		"a lease that ends": "x1 locks 4s; y1 waits; now; y1 has; after 1s..8s; hash y1 1; y1 unlocks; free",
 		"under a mapped name": "m1 locks 1h; n1 waits; hash m1 1; m1 unlocks; n1 has; hash n1 1; m1 waits; " +
 			"n1 unlocks; m1 has; m1 unlocks; keys",
 	},
@@ -55,7 +56,7 @@ var bothWaysOf = map[string]map[string]string{
 }
 
 // besideJava are about locks that Java uses as processes j and k. The numbers are those of the faults in
-// docs/lock-internals.md.
+// docs/lock-internals.md. A message to b1 has it ask before it renews its place, after 10 s.
 var besideJava = map[string]map[string]string{
 	"fenced": {"Go does not get a lock without a time to live, but Java does (H6)": "" +
 		"j1 locks 1h; redis PERSIST LOCK; a1 refused 0s; a1 refused 300ms; a lasts -1; hash j1 1; " +
@@ -73,12 +74,14 @@ var besideJava = map[string]map[string]string{
 			"k1 has; k1 unlocks; a2 has; a2 unlocks; free",
 		"Java gets it when Go leaves while it is free (I10)": "" +
 			"j1 locks 1h; a1 waits; k1 waits; redis DEL LOCK; a1 leaves; k1 has; k1 unlocks; free",
+		"a caller of Go behind Java has it notice the end of a lease, which Redisson before 3.32.0 misses": "" +
+			"j1 locks 4s; k1 waits; j1 relocks; b1 waits; k1 has; k1 unlocks; b1 has; b1 unlocks; free",
 		"Java waits until the place of a dead caller of Go ends": "" +
 			"a1 locks 1h; now; put " + deadGo + " 1s; a1 unlocks; j1 takes 20s; after 1s..20s; " +
 			"j1 unlocks; free",
 		"Go waits until the place of an interrupted caller of Java ends (I9, I11d)": "" +
 			"a1 locks 1h; j1 waits; j1 leaves; queue j1; b1 waits; queue j1 b1; now; ends j1 2s; " +
-			"a1 unlocks; b1 has; after 1900ms..20s; b1 unlocks; free",
+			"a1 unlocks; redis PUBLISH CHANNEL:b1 0; b1 has; after 1900ms..20s; b1 unlocks; free",
 		"places of Java lose what Go had added when it leaves or wins, and no more (I11c)": "" +
 			"a1 locks 1h; b1 waits; j1 waits endless 1h; place j1 301s..330s; b1 leaves; queue j1; " +
 			"place j1 280s..5m; b2 waits; k1 waits endless 1h; place k1 601s..630s; a1 unlocks; j1 has; " +
@@ -97,17 +100,17 @@ var besideNewest = map[string]map[string]string{
 			"a1 unlocks; j1 has; j1 unlocks; k1 refused 0s; a2 takes; a2 unlocks; free; k1 takes; k1 unlocks",
 		"both outlast dead waiters": "" +
 			"a1 locks 1h; now; put " + deadGo + " 3s; put java:1 3s; b1 waits; j1 waits; a1 unlocks; " +
-			"b1 has; after 2900ms..18s; b1 unlocks; j1 has; j1 unlocks; free",
+			"redis PUBLISH CHANNEL:b1 0; b1 has; after 2900ms..18s; b1 unlocks; j1 has; j1 unlocks; free",
 		"an async call of Java that times out leaves Go its place (I11c)": "" +
 			"a1 locks; j1 async 5s; b1 waits; place b1 320s..330s; j1 has ! refused; queue b1; " +
 			"place b1 1s..30s; k1 refused 0s; queue b1; a1 unlocks; b1 has; b1 unlocks; free",
 		"three take it, and Go takes it again (I11c)": "" +
 			"a1 locks; j1 async 5s; j2 async 5s; j3 async 5s; b1 waits; j1 has ! refused; " +
 			"j2 has ! refused; j3 has ! refused; queue b1; place b1 -10m..-9m; k1 refused 0s; queue; " +
-			"queue b1; a1 unlocks; b1 has; b1 unlocks; free",
+			"redis PUBLISH CHANNEL:b1 0; queue b1; a1 unlocks; b1 has; b1 unlocks; free",
 		"a place of Go ends by the clock of Java, which asks, and Go takes it again (I11b)": "" +
 			"clock -1000s; a1 locks 1h; b1 waits; place b1 -1000s..-970s; a2 refused 0s; queue b1; " +
-			"k1 refused 0s; queue; queue b1; a1 unlocks; b1 has; b1 unlocks",
+			"k1 refused 0s; queue; redis PUBLISH CHANNEL:b1 0; queue b1; a1 unlocks; b1 has; b1 unlocks",
 		"a place of Java ends by the clock of Redis when Go asks (I11b)": "" +
 			"clock 1000s; a1 locks 5s; j1 waits; queue j1; place j1 280s..305s; a2 refused 0s; queue; " +
 			"j1 has; j1 unlocks; free",
@@ -119,6 +122,7 @@ const deadGo = "5b5e7c7a-2a43-4a0c-9d2e-6f0b7c3d5a19:6842680076911175728"
 
 // Go and Java share locks: what each does, the other sees.
 func TestJava(t *testing.T) {
+	t.Parallel()
 	redistest.Require(t, "java")
 	redistest.Require(t, "mvn")
 	for _, version := range redissons {
@@ -210,13 +214,16 @@ func onClusterOfBoth(t *testing.T, peer *javapeer.Peer) {
 // Measured: Java gets 3 to 5 of 10 hand-overs, beside one process of Go and beside three.
 func sharesWithJava(c *crowd) {
 	redistest.Eventually(c, "turns of Java", func() bool { return c.passesOfJava.Load() > 20 })
-	java, all := c.passesOfJava.Load(), c.passes.Load()
+	javaBefore, before := c.passesOfJava.Load(), c.passes.Load()
 	c.passed(int64(redistest.Rounds(c, 1000)))
-	java, all = c.passesOfJava.Load()-java, c.passes.Load()-all
-	c.Logf("Java got %d of %d hand-overs", java, all)
-	if 10*min(java, all-java) < all {
-		c.Errorf("Java got %d of %d hand-overs", java, all)
-	}
+	redistest.NoError(c, c.soon("a share", func() error { // a busy machine may keep a JVM back for some time
+		java, all := c.passesOfJava.Load()-javaBefore, c.passes.Load()-before
+		if 10*min(java, all-java) < all {
+			return fmt.Errorf("Java got %d of %d hand-overs", java, all)
+		}
+		c.Logf("Java got %d of %d hand-overs", java, all)
+		return nil
+	}))
 }
 
 // connect connects an instance of Redisson to the server or cluster. The name mapper of m has a prefix.
