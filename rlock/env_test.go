@@ -56,11 +56,12 @@ type env struct {
 	locks     *rlock.Client
 	name      string
 	keys      wire.LockKeys
+	patience  time.Duration // of a step on a real server
 }
 
 func newEnv(t *testing.T, look redis.UniversalClient,
 	dial func(mods ...func(*redis.Options)) redis.UniversalClient) *env {
-	s := &env{T: t, dial: dial, rdb: dial(), look: look}
+	s := &env{T: t, dial: dial, rdb: dial(), look: look, patience: patience}
 	s.locks = s.client()
 	s.named(redistest.Name(t))
 	return s
@@ -238,7 +239,7 @@ func (s *env) soon(what string, is func() error) error {
 		return is()
 	}
 	var err error
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(s.patience); ; time.Sleep(5 * time.Millisecond) {
 		if err = is(); err == nil || time.Now().After(end) {
 			break
 		}

@@ -206,7 +206,7 @@ var troubles = map[string]trouble{
 	"planned failovers, in which clients talk to the old master for a while": {
 		only: "plain", on: onSentinel, from: "ab", may: func(error) bool { return true }, overlap: patience,
 		befalls: func(c *crowd) {
-			for range 2 {
+			for range redistest.Rounds(c, 2) {
 				c.passed(10)
 				c.group.Switch(c)
 				c.passed(10)

@@ -28,22 +28,21 @@ const (
 )
 
 // actions are what the page says that a user does with a free lock, and drive every path of every script.
-// LONG is how long they wait for what must come. Those of the second map are for one kind of lock.
+// Those of the second map are for one kind of lock.
 var (
 	actions = map[string]string{
 		"Lock":              "a1 locks",
 		"Unlock":            "a1 locks; a1 unlocks",
 		"Relock":            "a1 locks; a1 relocks; a1 holds 2; a1 unlocks; a1 unlocks",
 		"a refused TryLock": "a1 locks; b1 refused 0s",
-		"a wait that ends":  "a1 locks; b1 refused 1s; queue",
+		"a wait that ends":  "a1 locks; b1 refused 300ms; queue",
 		"a look":            "a sees none; a lasts -2; a1 locks; a1 follows",
 		"ForceUnlock":       "a1 locks; b1 forces yes",
 		"a late Unlock":     "a1 locks; redis DEL LOCK; a1 unlocks ! ErrLost",
-		"a renewal":         "w1 locks; redis PEXPIRE LOCK 2000; lease 2001ms..3s",
-		"a wake-up":         "a1 locks; b1 waits LONG 1h; a1 unlocks; b1 has",
+		"a renewal":         "w1 locks; redis PEXPIRE LOCK 60000; lease 0s..3s",
+		"a wake-up":         "a1 locks; b1 waits; a1 unlocks; b1 has",
 		"a hand-over": "" +
-			"a1 locks; a2 waits LONG 1h; a3 waits LONG 1h; a1 unlocks; a2 has; a2 unlocks; a3 has; " +
-			"a3 unlocks",
+			"a1 locks; a2 waits; a3 waits; a1 unlocks; a2 has; a2 unlocks; a3 has; a3 unlocks",
 	}
 	actionsOf = map[string]map[string]string{
 		"plain": {
@@ -56,13 +55,9 @@ var (
 			"a waiter that leaves": "" +
 				"a1 locks; b1 waits; b2 waits; now; b1 leaves; called unsubscribe sunsubscribe; " +
 				"a1 unlocks; b2 has",
-			"a place": "" +
-				"a1 locks; b1 waits LONG 1h; place b1 22s..30s",
+			"a place": "a1 locks 1s; b1 waits; b2 waits; ends b2 15s; place b2 22s..30s",
 		},
 	}
-
-	// takeLong are the actions that are done only without the right that they are about.
-	takeLong = map[string]string{"a wait of some seconds, fair": "+ping", "a place, fair": "+lrange"}
 )
 
 // A restricted is servers, and an env of a user with few rights.
@@ -71,31 +66,30 @@ type restricted struct {
 	nodes []*redis.Client // with all rights
 }
 
-// tries does the actions with locks of some kinds, or the one of these that has a name, if it does so
-// without a right. It returns what has failed, and what Redis has denied.
-func (g *restricted) tries(kindsOf []string, name, without string, wait time.Duration) (
+// tries does the actions with locks of some kinds, or the one of these that has a name. Each step has some
+// time. It returns what has failed, and what Redis has denied.
+func (g *restricted) tries(kindsOf []string, name string, patience time.Duration) (
 	failed map[string]error, denied []string,
 ) {
 	g.Helper()
 	redistest.Denied(g, g.nodes...) // before
-	failed = map[string]error{}
+	failed, g.patience = map[string]error{}, patience
 	for _, kind := range kindsOf {
 		all := maps.Clone(actions)
 		maps.Copy(all, actionsOf[kind])
 		for action, steps := range all {
 			full := action + ", " + kind
-			long := takeLong[full] != "" && without != ""
-			if name != "" && name != full || long && takeLong[full] != without {
+			if name != "" && name != full {
 				continue
 			}
-			NoError(g, g.look.FlushDB(g.Context()).Err())
 			p := newPlay(g.env, kinds[kind])
-			if err := p.tells(strings.ReplaceAll(steps, "LONG", wait.String())); err != nil {
+			if err := p.tells(steps); err != nil {
 				failed[full] = err
 			}
 			for _, c := range p.processes {
 				_ = c.limiters.Close()
 			}
+			NoError(g, g.look.FlushDB(g.Context()).Err())
 		}
 	}
 	return failed, redistest.Denied(g, g.nodes...)
@@ -105,37 +99,55 @@ func (g *restricted) tries(kindsOf []string, name, without string, wait time.Dur
 func (g *restricted) enough(rights []string, kinds ...string) {
 	g.Helper()
 	redistest.Allow(g, "app", rights, g.nodes...)
-	if failed, denied := g.tries(kinds, "", "", patience); len(failed)+len(denied) > 0 {
+	if failed, denied := g.tries(kinds, "", patience); len(failed)+len(denied) > 0 {
 		g.Fatalf("with %q these fail: %v; denied are %q", rights, failed, denied)
 	}
 }
 
-// needs expects an action to fail without one of these rights, or "nothing". Redis has denied what the right
-// is about in any case.
-func (g *restricted) needs(rights []string, right, fails string) {
+// need expects without each of some rights what the page says to fail, and nothing without all the others. In
+// any case Redis has denied what the right is about.
+func (g *restricted) need(rights, some []string) {
 	g.Helper()
-	redistest.Allow(g, "app", without(rights, right), g.nodes...)
-	name, long := fails, 2*time.Second
-	switch {
-	case fails == "nothing":
-		name, long = "", patience
-	case strings.HasPrefix(name, "a place,"): // it is renewed after 10 s
-		long = 15 * time.Second
+	fails, spare := redistest.Needs(g, lockPage), []string(nil)
+	all := []string{"plain", "fenced", "fair"}
+	for _, right := range some {
+		action, found := fails[right]
+		switch {
+		case !found:
+			g.Errorf("%s: the page does not say what needs it", right)
+			continue
+		case action == "nothing":
+			spare = append(spare, right)
+			continue
+		}
+		redistest.Allow(g, "app", without(rights, right), g.nodes...)
+		failed, denied := g.tries(all, action, 2*time.Second)
+		err := failed[action]
+		g.denied(right, denied)
+		if err == nil {
+			g.Errorf("%s: %q does not fail without it", right, action)
+		} else if strings.Contains(err.Error(), "NOPERM") {
+			WantText(g, err, restrictedName)
+		}
 	}
-	failed, denied := g.tries([]string{"plain", "fenced", "fair"}, name, right, long)
-	err := failed[fails]
-	switch {
-	case !slices.ContainsFunc(denied, func(object string) bool {
+	redistest.Allow(g, "app", without(rights, spare...), g.nodes...)
+	failed, denied := g.tries(all, "", patience)
+	for _, right := range spare {
+		g.denied(right, denied)
+	}
+	if len(failed) > 0 {
+		g.Errorf("%q: these fail without them: %v", spare, failed)
+	}
+}
+
+// denied expects Redis to have denied what a right is about.
+func (g *restricted) denied(right string, denied []string) {
+	g.Helper()
+	if !slices.ContainsFunc(denied, func(object string) bool {
 		is, _ := path.Match(right[1:], object)
 		return is
-	}):
+	}) {
 		g.Errorf("%s: %q is denied without it", right, denied)
-	case fails == "nothing" && len(failed) > 0:
-		g.Errorf("%s: these fail without it: %v", right, failed)
-	case fails != "nothing" && err == nil:
-		g.Errorf("%s: %q does not fail without it", right, fails)
-	case err != nil && strings.Contains(err.Error(), "NOPERM"):
-		WantText(g, err, restrictedName)
 	}
 }
 
@@ -156,17 +168,10 @@ func TestRights(t *testing.T) {
 	g := &restricted{s, []*redis.Client{server.Admin()}}
 	g.enough(rules(ruleOfLocks), "plain", "fenced")
 	rights := append(rules(ruleOfLocks), rules(ruleOfFairLocks)...)
-	g.enough(rights, "plain", "fenced", "fair")
+	g.enough(rights, "fair")
+	g.need(rights, rights[2:]) // without on, and the password
 	fails := redistest.Needs(t, lockPage)
-	for _, right := range rights[2:] { // without on, and the password
-		action, found := fails[right]
-		if !found {
-			t.Errorf("%s: the page does not say what needs it", right)
-		}
-		delete(fails, right)
-		g.needs(rights, right, action)
-	}
-	for _, right := range rules(ruleOfShards) {
+	for _, right := range append(rights, rules(ruleOfShards)...) {
 		delete(fails, right)
 	}
 	if len(fails) > 0 {
@@ -190,10 +195,7 @@ func TestRightsOnACluster(t *testing.T) {
 		redistest.Rights(t, "../docs/keys.md", "app", ruleOfCluster)),
 		"+publish", "+subscribe", "+unsubscribe")
 	g.enough(rights, "plain", "fenced", "fair")
-	fails := redistest.Needs(t, lockPage)
-	for _, right := range shards {
-		g.needs(rights, right, fails[right])
-	}
+	g.need(rights, shards)
 
 	// Without the right to ask for shard channels the error names that right, and no new Client is needed.
 	const asks = "+pubsub|shardnumsub"

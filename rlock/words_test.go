@@ -276,7 +276,7 @@ func (p *play) longest() time.Duration {
 	if p.mini != nil {
 		return time.Hour
 	}
-	return patience
+	return p.patience
 }
 
 // sent returns how many commands all processes have sent.
