@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,9 @@ func (w withExamples) Run() int {
 		panic(err)
 	}
 	exampleAddr = server.Addr()
+	if !flag.Parsed() { // most specs wait most of the time
+		_ = flag.Set("test.parallel", "8")
+	}
 	code := w.m.Run()
 	server.Close()
 	return code
