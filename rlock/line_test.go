@@ -56,7 +56,7 @@ func TestWaitersAreServedWithoutRights(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := onRights(t, append([]string{"allkeys"}, rights...)...)
-			NoError(t, newPlay(s, kinds["plain"]).tells("now; a1 locks 1s; b1 waits; a1 unlocks; b1 has; "+
+			NoError(t, newPlay(s, kinds["plain"]).tells("now; a1 locks 3s; b1 waits; a1 unlocks; b1 has; "+
 				"ran 3..10; b2 waits; b1 unlocks; b2 has; b2 unlocks; free"))
 		})
 	}

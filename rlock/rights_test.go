@@ -35,7 +35,7 @@ var (
 		"Unlock":            "a1 locks; a1 unlocks",
 		"Relock":            "a1 locks; a1 relocks; a1 holds 2; a1 unlocks; a1 unlocks",
 		"a refused TryLock": "a1 locks; b1 refused 0s",
-		"a wait that ends":  "a1 locks; b1 refused 300ms; queue",
+		"a wait that ends":  "a1 locks; b1 refused 1s; queue",
 		"a look":            "a sees none; a lasts -2; a1 locks; a1 follows",
 		"ForceUnlock":       "a1 locks; b1 forces yes",
 		"a late Unlock":     "a1 locks; redis DEL LOCK; a1 unlocks ! ErrLost",
