@@ -56,8 +56,8 @@ func TestFair(t *testing.T) {
 			"b3 takes 200ms ! ErrNoAnswer; after 200ms..19s; queue b1 a2 b2; redis CLIENT UNPAUSE; " +
 			"queue b1 b2; a1 serves; free",
 		"the clock is set back: a dead waiter blocks the queue until 30 s after a living one is renewed": "" +
-			"redis HSET LOCK holder:1 1; redis PEXPIRE LOCK 2000; put " + deadGo + " 30s; b1 waits; clock -1h; " +
-			"place b1 -1h..-59m29s; place " + deadGo + " -2h..-59m29s; b1 leaves",
+			"redis HSET LOCK holder:1 1; redis PEXPIRE LOCK 2000; put " + deadGo + " 30s; b1 waits; " +
+			"clock -1h; place b1 -1h..-59m29s; place " + deadGo + " -2h..-59m29s; b1 leaves",
 	})
 }
 

@@ -74,7 +74,7 @@ var besideJava = map[string]map[string]string{
 			"k1 has; k1 unlocks; a2 has; a2 unlocks; free",
 		"Java gets it when Go leaves while it is free (I10)": "" +
 			"j1 locks 1h; a1 waits; k1 waits; redis DEL LOCK; a1 leaves; k1 has; k1 unlocks; free",
-		"a caller of Go behind Java has it notice the end of a lease, which Redisson before 3.32.0 misses": "" +
+		"a caller of Go behind Java has it notice the end of a lease (before 3.32.0)": "" +
 			"j1 locks 4s; k1 waits; j1 relocks; b1 waits; k1 has; k1 unlocks; b1 has; b1 unlocks; free",
 		"Java waits until the place of a dead caller of Go ends": "" +
 			"a1 locks 1h; now; put " + deadGo + " 1s; a1 unlocks; j1 takes 20s; after 1s..20s; " +
