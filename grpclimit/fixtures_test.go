@@ -234,10 +234,12 @@ func echo(ctx context.Context, client testpb.TestServiceClient, n int) (response
 	return responses, nil
 }
 
-// intercepted calls an empty handler through an interceptor.
-func intercepted(ctx context.Context, interceptor grpc.UnaryServerInterceptor) error {
+// intercepted calls handler through an interceptor.
+func intercepted(
+	ctx context.Context, interceptor grpc.UnaryServerInterceptor, handler func(context.Context),
+) error {
 	_, err := interceptor(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
-		func(context.Context, any) (any, error) { return nil, nil })
+		func(ctx context.Context, _ any) (any, error) { handler(ctx); return nil, nil })
 	return err
 }
 

@@ -135,7 +135,7 @@ func TestRulesOnASilentRedis(t *testing.T) {
 		r := redistest.Must(rules.New(rules.OnRedis(client, rdb, "a"), set))(t)
 		began := time.Now()
 		unary := grpclimit.UnaryServerRules(r, nil, grpclimit.WithTimeout(time.Second))
-		err := intercepted(t.Context(), unary)
+		err := intercepted(t.Context(), unary, func(context.Context) {})
 		if wantCode(t, err, codes.Unavailable); time.Since(began) != time.Second {
 			t.Errorf("refused after %v, want 1s", time.Since(began))
 		}

@@ -2,17 +2,17 @@ package grpclimit_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/grpclimit"
+	"github.com/redisson-go/rratelimiter/internal/admission/admissiontest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/rules"
 	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
@@ -30,40 +30,31 @@ func costs(n int64, last *grpclimit.Outcome) grpclimit.Option {
 	})
 }
 
-// The first Settle of a handler counts, before what WithActual says. Without any the estimate counts.
-func TestHandlersSettle(t *testing.T) {
-	var last grpclimit.Outcome
-	for name, test := range map[string]struct {
-		settles []int64
-		opts    []grpclimit.ServerOption
-		left    int64
-		settled []int64
-	}{
-		"settled":        {[]int64{3, 9}, nil, 97, []int64{3}},
-		"more":           {[]int64{120}, nil, -20, []int64{120}},
-		"not settled":    {nil, nil, 90, nil},
-		"by WithActual":  {nil, []grpclimit.ServerOption{costs(5, &last)}, 95, []int64{5}},
-		"by the handler": {[]int64{7}, []grpclimit.ServerOption{costs(5, &last)}, 93, []int64{7}},
-		"unknown":        {nil, []grpclimit.ServerOption{costs(-1, &last)}, 90, nil},
-	} {
-		for _, call := range []func(testpb.TestServiceClient) error{
-			func(c testpb.TestServiceClient) error { return emptyCall(t.Context(), c) },
-			func(c testpb.TestServiceClient) error { _, err := echo(t.Context(), c, 2); return err },
-		} {
-			l := &account{Left: 100}
-			s := &service{during: func(ctx context.Context) {
-				for _, n := range test.settles {
-					if err := grpclimit.Settle(ctx, n); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
+// Each call is settled as the table says, and the hook gets the errors.
+func TestSettlements(t *testing.T) {
+	admissiontest.PlaySettlements(t, grpclimit.Settle, func(
+		t *testing.T, s admissiontest.Settlement, limiter limit.Keyed, handler func(context.Context),
+	) (told []error) {
+		opts := []grpclimit.ServerOption{grpclimit.WithSettle(),
+			grpclimit.WithCost(func(context.Context, string, any) int64 { return s.Cost }),
+			grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) {
+				if d.Key != unaryMethod || d.Permits != s.Cost || !d.Passed {
+					t.Errorf("the hook received %+v", d)
 				}
-			}}
-			opts := append(test.opts, ten, grpclimit.WithSettle())
-			redistest.NoError(t, call(serve(t, s, limited(l, grpclimit.ByMethod, opts...))))
-			t.Log(name)
-			l.Wants(t, test.left, test.settled...)
+				if d.Err != nil {
+					told = append(told, d.Err)
+				}
+			})}
+		if s.Actual != nil {
+			opts = append(opts, costs(s.Actual[0], &grpclimit.Outcome{}))
 		}
-	}
+		if s.Shadow {
+			opts = append(opts, grpclimit.WithShadow())
+		}
+		unary := grpclimit.UnaryServerInterceptor(limiter, grpclimit.ByMethod, opts...)
+		redistest.NoError(t, intercepted(t.Context(), unary, handler))
+		return told
+	})
 }
 
 // WithActual learns the messages and the error of a call, on both sides. The last message of a stream is
@@ -127,27 +118,6 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 	})
 }
 
-// panics calls a handler that panics.
-func panics(t *testing.T, unary grpc.UnaryServerInterceptor) {
-	defer func() { _ = recover() }()
-	_, _ = unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod},
-		func(context.Context, any) (any, error) { panic("handler") })
-}
-
-// The hook gets the errors of settlements, and the peer does not.
-func TestErrorsOfSettlements(t *testing.T) {
-	var seen []grpclimit.Decision
-	hook := grpclimit.WithHook(func(_ context.Context, d grpclimit.Decision) { seen = append(seen, d) })
-	l := &account{Left: 10, Fails: errSecret}
-	var last grpclimit.Outcome
-	redistest.NoError(t, intercepted(t.Context(), grpclimit.UnaryServerInterceptor(
-		l, grpclimit.ByMethod, ten, costs(1, &last), hook)))
-	if len(seen) != 2 || !errors.Is(seen[1].Err, errSecret) || seen[1].Key != unaryMethod ||
-		seen[1].Permits != 10 || !seen[1].Passed {
-		t.Errorf("the hook got %+v", seen)
-	}
-}
-
 const settledRules = `
 rules:
   - {name: calls, also: true, limits: [{rate: 9/1h, algorithm: fixed-window}]}
@@ -168,7 +138,11 @@ func TestRulesSettleTheirLimits(t *testing.T) {
 		_, err := echo(t.Context(), client, 1)
 		redistest.NoError(t, err)
 		var last grpclimit.Outcome
-		panics(t, grpclimit.UnaryServerRules(limits, nil, costs(0, &last)))
+		func() {
+			defer func() { _ = recover() }()
+			_ = intercepted(t.Context(), grpclimit.UnaryServerRules(limits, nil, costs(0, &last)),
+				func(context.Context) { panic("handler") })
+		}()
 		// 5, 5 and 10 are used.
 		wantCode(t, emptyCall(t.Context(), client), codes.ResourceExhausted)
 	})

@@ -52,9 +52,6 @@ func TestFields(t *testing.T) {
 		"several, one is unknown": {
 			limit.Result{Allowed: true, Each: []limit.Result{{Allowed: true}, burst}}, nil,
 			`"limit-2";q=100;w=60`, `"limit-2";r=50;t=30`, ""},
-		"refused for a ns":       {after(1), nil, policy, `"default";r=0;t=1`, "1"},
-		"refused for 1 s":        {after(second), nil, policy, `"default";r=0;t=1`, "1"},
-		"refused for 1.1 s":      {after(1100 * time.Millisecond), nil, policy, `"default";r=0;t=2`, "2"},
 		"refused without a time": {after(0), nil, policy, `"default";r=0;t=60`, "1"},
 		"the longest RetryAfter counts": {
 			limit.Result{
@@ -71,7 +68,6 @@ func TestFields(t *testing.T) {
 		"degraded, with a rate": {
 			unlike(burst, func(r *limit.Result) { r.Degraded = true }), nil, policy, "", ""},
 		"degraded, without a rate": {limit.Result{Allowed: true, Degraded: true}, nil, "", "", ""},
-		"degraded, refused":        {limit.Result{Degraded: true}, nil, "", "", "1"},
 		"a name of the limit":      {named("a"), nil, `"a";q=100;w=60`, `"a";r=50;t=30`, ""},
 		"a name with a quote":      {named(`a"b`), nil, `"a\"b";q=100;w=60`, `"a\"b";r=50;t=30`, ""},
 		"a name with lines":        {named("a\r\nb"), nil, policy, half, ""},

@@ -101,8 +101,6 @@ func TestErrorsOfRules(t *testing.T) {
 	m := newRules(t, rulesOf(t, twoRules), opts...)
 	noAddress := newRules(t, rulesOf(t, twoRules),
 		append(opts, httplimit.WithAddress(keyIs("", errSecret)))...)
-	costly := newRules(t, rulesOf(t, twoRules), append(opts, httplimit.WithAddress(keyIs("192.0.2.7", nil)),
-		httplimit.WithCost(func(*http.Request) (int64, error) { return 2, nil }))...)
 	nowhere := to(t, "/", "")
 	nowhere.RemoteAddr = ""
 	for name, test := range map[string]struct {
@@ -116,7 +114,6 @@ func TestErrorsOfRules(t *testing.T) {
 		"the address fails": {noAddress, to(t, "/", ""), http.StatusServiceUnavailable, errSecret},
 		"no limit":          {m, to(t, "/search", "unlimited"), http.StatusOK, nil},
 		"no address":        {m, nowhere, http.StatusBadRequest, httplimit.ErrNoKey},
-		"too many permits":  {costly, to(t, "/", ""), http.StatusBadRequest, limit.ErrPermitsExceedRate},
 	} {
 		seen = nil
 		status(t, visit(test.m, test.request), test.status)

@@ -61,26 +61,3 @@ func TestSettlementsOutliveTheCaller(t *testing.T) {
 	}
 	a.Wants(t, 10, 0)
 }
-
-// Finish settles what a request used. A panic returns no permits, and a cost above the estimate is charged.
-func TestFinish(t *testing.T) {
-	for _, test := range []struct {
-		actual            int64
-		panicked, several bool
-		settled           []int64
-	}{
-		{2, false, false, []int64{2}}, {7, false, true, []int64{7}}, {-1, false, false, nil},
-		{2, true, false, []int64{5}}, {7, true, false, []int64{7}}, {-1, true, false, nil},
-		{7, true, true, nil},
-	} {
-		a := &fixtures.Account{Left: 10}
-		h := admission.Held{Reservation: reserved(t, a), Estimate: 5, Several: test.several}
-		h.Finish(t.Context(), test.panicked, func() int64 { return test.actual })
-		left := int64(5)
-		for _, n := range test.settled {
-			left = 10 - n
-		}
-		t.Logf("%+v", test)
-		a.Wants(t, left, test.settled...)
-	}
-}
