@@ -22,7 +22,8 @@ type asked = admissiontest.Request
 func TestDecisions(t *testing.T) {
 	noLimit := fmt.Errorf("%w: health", httplimit.ErrNoLimit)
 	admissiontest.Protocol{
-		Column: func(d admissiontest.Decision) string { return d.HTTP }, OK: "200", Failed: "503", Serve: decide,
+		Column: func(d admissiontest.Decision) string { return d.HTTP }, OK: "200", Failed: "503",
+		Serve: decide,
 	}.Play(t, []admissiontest.Decision{
 		{Name: "no key", Request: asked{KeyErr: httplimit.ErrNoKey, Cost: 1}, HTTP: "400, about:blank"},
 		{Name: "no limit", Request: asked{KeyErr: noLimit, Cost: 1}, HTTP: "200"},

@@ -116,7 +116,7 @@ func TestPreflights(t *testing.T) {
 	}
 }
 
-// The handler gets the ResponseWriter of the server, with the fields in its header, and has nothing to settle.
+// The handler gets the ResponseWriter of the server, with the fields in its header, and nothing to settle.
 func TestWriterIsNotWrapped(t *testing.T) {
 	m := newMiddleware(t, newMemory(t, 1, time.Hour), all)
 	w := httptest.NewRecorder()

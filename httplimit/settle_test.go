@@ -66,7 +66,7 @@ func TestEveryWayToSendIsCounted(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, "gone")
 		}, 404, 4},
-		"then a panic": {func(t *testing.T, w http.ResponseWriter) {
+		"then a panic": {func(_ *testing.T, w http.ResponseWriter) {
 			fmt.Fprint(w, "text")
 			panic(http.ErrAbortHandler)
 		}, 200, 4},

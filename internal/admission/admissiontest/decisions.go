@@ -28,7 +28,7 @@ type Decision struct {
 	Request Request
 	Answer  Answer // nil: the limiter must not be asked
 
-	// HTTP is "STATUS, RateLimit, Retry-After, PROBLEM [VIOLATED]", and GRPC "CODE, RetryInfo, pushback in ms,
+	// HTTP is "STATUS, RateLimit, Retry-After, PROBLEM [VIOLATED]", and GRPC "CODE, RetryInfo, pushback,
 	// [VIOLATED]", each without what is not there.
 	HTTP, GRPC string
 }
@@ -67,7 +67,8 @@ func of(policy string, n int64, after time.Duration) limit.Result {
 
 // decisions are those of all protocols.
 func decisions() []Decision {
-	const s, unknown = time.Second, "503, temporary-reduced-capacity []"
+	const s = time.Second
+	const wrong, unknown = "400, about:blank", "503, temporary-reduced-capacity []"
 	one, keyFails := Request{Cost: 1}, func(err error) Request { return Request{KeyErr: err, Cost: 1} }
 	hidden := func(err error) error { return fmt.Errorf("%w: %w", err, ErrSecret) }
 	both := func(a, b limit.Result) Answer {
@@ -88,14 +89,14 @@ func decisions() []Decision {
 			`429, "a";r=0;t=2, "b";r=0;t=1, 2, quota-exceeded [a b]`, "ResourceExhausted, 2s, 2000, [a b]"},
 		{"refused without the store", one, says(limit.Result{Policy: "a", Degraded: true}),
 			"429, 1, temporary-reduced-capacity [a]", "ResourceExhausted, [a]"},
-		{"too many permits", one, Fails(hidden(limit.ErrPermitsExceedRate)), "400, about:blank",
+		{"too many permits", one, Fails(hidden(limit.ErrPermitsExceedRate)), wrong,
 			"ResourceExhausted, -1, []"},
 
 		{"the limiter fails", one, Fails(ErrSecret), unknown, "Unavailable"},
 		{"the limiter is silent", one, silent, unknown, "Unavailable"},
 		{"the limiter is wrong", one, Fails(hidden(limit.ErrMisconfigured)), unknown, "Unavailable"},
-		{"a strange key", one, Fails(hidden(limit.ErrInvalidArgument)), "400, about:blank", "InvalidArgument"},
-		{"an invalid key", keyFails(hidden(limit.ErrInvalidArgument)), nil, "400, about:blank", "InvalidArgument"},
+		{"a strange key", one, Fails(hidden(limit.ErrInvalidArgument)), wrong, "InvalidArgument"},
+		{"an invalid key", keyFails(hidden(limit.ErrInvalidArgument)), nil, wrong, "InvalidArgument"},
 		{"the key fails", keyFails(ErrSecret), nil, unknown, "Unavailable"},
 	}
 }
@@ -105,14 +106,14 @@ type Protocol struct {
 	Column     func(Decision) string // Decision.HTTP or Decision.GRPC
 	OK, Failed string                // how it begins if the request goes on, or its limiter or key has failed
 
-	// Serve returns what the visitor got, and the errors that the hook received, nil for a refusal. With open a
-	// request goes on if its limiter fails, in the shadow in any case.
-	Serve func(t *testing.T, d Decision, open, shadow bool, limiter limit.Keyed) (visitor string, told []error)
+	// Serve returns what the visitor got, and the errors that the hook received, nil for a refusal. With
+	// open a request goes on if its limiter fails, in the shadow in any case.
+	Serve func(t *testing.T, d Decision, open, shadow bool, l limit.Keyed) (visitor string, told []error)
 }
 
 // Play plays each Decision, and those of the protocol alone: as it is, open, and in the shadow.
-func (p Protocol) Play(t *testing.T, own ...Decision) {
-	for _, d := range slices.Concat(decisions(), own) {
+func (p Protocol) Play(t *testing.T, more ...Decision) {
+	for _, d := range slices.Concat(decisions(), more) {
 		for i, mode := range []string{"", ", open", ", shadow"} {
 			t.Run(d.Name+mode, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { p.play(t, d, i == 1, i == 2) })

@@ -36,7 +36,7 @@ var settlements = []Settlement{
 	{Name: "a panic, more", Cost: 10, Panics: true, Actual: []int64{12}, left: 88, settled: []int64{12}},
 	{Name: "a panic, unknown", Cost: 10, Panics: true, Actual: []int64{-1}, left: 90},
 	{Name: "failed", Cost: 10, Settles: []int64{0}, Fails: ErrSecret, left: 100, settled: []int64{0}},
-	{Name: "WithActual failed", Cost: 10, Actual: []int64{0}, Fails: ErrSecret, left: 100, settled: []int64{0}},
+	{Name: "failed later", Cost: 10, Actual: []int64{0}, Fails: ErrSecret, left: 100, settled: []int64{0}},
 	{Name: "no permits", Settles: []int64{3}, Actual: []int64{5}, left: 100},
 	{Name: "refused", Cost: 101, Shadow: true, Settles: []int64{3}, Actual: []int64{5}, left: 100},
 }
