@@ -51,7 +51,7 @@ const (
 
 	// goMark begins the random bytes of every record that Go writes, unless
 	// they are too few. It tells that no Java client took the permits
-	// (scripts/others.lua); one record of Java in 65,536 bears it by chance.
+	// (scripts/parts/java.lua); one record of Java in 65,536 bears it by chance.
 	goMark = "\xd2G"
 
 	// A record that is merged (WithResolution) begins its random bytes with

@@ -99,7 +99,7 @@ func storm(p *redistest.Proxy, slow time.Duration, random *rand.Rand, all *sync.
 	}
 }
 
-// runsScript is isScript for an EVAL as well.
+// runsScript reports whether a command runs a script.
 func runsScript(args []string) bool {
 	return strings.EqualFold(args[0], "evalsha") || strings.EqualFold(args[0], "eval")
 }
