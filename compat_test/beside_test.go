@@ -18,6 +18,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/compare"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 //go:embed testdata/beside.txt
@@ -28,16 +29,7 @@ var _ = Describe("Go and Java beside each other", func() { besideSpecs(newest) }
 // besideSpecs has a spec for each row of testdata/beside.txt and each direction in which the row may be
 // played beside a generation.
 func besideSpecs(g *generation) {
-	name := ""
-	rows := map[string]string{}
-	for line := range strings.Lines(besideTable) {
-		switch steps, indented := strings.CutPrefix(line, "  "); {
-		case indented:
-			rows[name] += " " + strings.TrimSpace(steps)
-		case !strings.HasPrefix(line, "#"):
-			name = strings.TrimSpace(line)
-		}
-	}
+	rows := fixtures.Rows(besideTable)
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		for text, sides := range g.directions() {
 			row := stepsOf(rows[name])

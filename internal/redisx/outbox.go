@@ -263,7 +263,8 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 		o.end(at)
 		late := dated && !time.Now().Before(deadline)
 		for _, other := range others {
-			if err := other.cmd.Err(); !sent || late && err != nil && !Answered(err) { // !sent: a hook has panicked
+			err := other.cmd.Err()
+			if panicked := !sent; panicked || late && err != nil && !Answered(err) { // a hook of go-redis panics
 				other.cmd.SetErr(errCut)
 			}
 			other.ready <- place{}

@@ -33,7 +33,8 @@ func TestPatternsAreFound(t *testing.T) {
 			"d.lua": "local a = 1\n\n\n\nreturn a -- " + sentence + "\n",
 		} {
 			found := findIn(t, name, source)
-			if !slices.ContainsFunc(found, func(f finding) bool { return f.pattern.name == want && f.line == 5 }) {
+			there := func(f finding) bool { return f.pattern.name == want && f.line == 5 }
+			if !slices.ContainsFunc(found, there) {
 				t.Errorf("%s: %q: found %v, want %s", name, sentence, found, want)
 			}
 		}
