@@ -264,7 +264,7 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 		late := dated && !time.Now().Before(deadline)
 		for _, other := range others {
 			err := other.cmd.Err()
-			if panicked := !sent; panicked || late && err != nil && !Answered(err) { // a hook of go-redis panics
+			if panicked := !sent; panicked || late && err != nil && !Answered(err) {
 				other.cmd.SetErr(errCut)
 			}
 			other.ready <- place{}
