@@ -56,6 +56,10 @@ func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
 		open: map[string]*rratelimiter.Reservation{}}, look: l.Other()}
 	p.askNow([]string{"take"}, 1) // the server knows the scripts from here on
 	p.askNow([]string{"give"}, 1)
+	if hasStep(row, "reserve") {
+		p.copies("reserve z 2")
+		p.copies("settle z 1")
+	}
 	p.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
 	for step := range strings.SplitSeq(row, ";") {
 		if p.copies(step); t.Failed() {
