@@ -140,6 +140,25 @@ func TestTimesOfALineAreRoundedUp(t *testing.T) {
 	}
 }
 
+// A Settle after a failure settles with the amounts of the first, and one after a success asks nothing.
+func TestSettleTakesEffectOnceWithTheFirstAmounts(t *testing.T) {
+	var asked [][]int64
+	r := limit.NewReservation(nil, func(_ context.Context, actual []int64) error {
+		if asked = append(asked, actual); len(asked) == 1 {
+			return limit.ErrNoAnswer
+		}
+		return nil
+	})
+	for i, want := range []error{limit.ErrNoAnswer, nil, nil} {
+		if err := r.Settle(t.Context(), int64(i+3)); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if got, want := fmt.Sprint(asked), "[[3] [3]]"; got != want {
+		t.Errorf("asked with %s, want %s", got, want)
+	}
+}
+
 // Callers without a deadline that settle one Reservation at once share the error of a silent store: none
 // waits for those ahead as well. A later call tries again.
 func TestSettleOfASilentStoreIsWaitedForOnce(t *testing.T) {
