@@ -297,7 +297,10 @@ func (w *waiter) leave() {
 	defer c.mu.Unlock()
 	ln := w.line
 	if w.hold.Err() == nil {
-		ln.due = time.Now().Add(w.hold.lease)
+		if w.state == asking {
+			ln.due = time.Now().Add(w.hold.lease)
+		}
+		ln.ownMessage = false // the next message may be that of a forced unlock
 		ln.replied()
 	}
 	w.state = left
@@ -328,6 +331,7 @@ func (c *Client) offer(k *keys) *waiter {
 		return nil
 	}
 	ln.handed++
+	ln.due = time.Now().Add(w.hold.lease) // now, since a message may come before the reply
 	w.state = offered
 	return w
 }

@@ -42,6 +42,16 @@ func TestLine(t *testing.T) {
 		"after a hold of more than 10 ms each client that it has notified gets a turn": hold("20ms") +
 			"after 10ms",
 
+		"a forced unlock of a hold that followed a lost one is not taken for the unlock of that one": "" +
+			"a1 locks; a2 waits; a3 waits; a4 waits; a1 unlocks; a2 has; redis DEL LOCK; " +
+			"a2 unlocks ! ErrLost; a3 has; now; b1 forces yes; a4 has; after 0s",
+		"a forced unlock before the successor knows that it has the lock": "" +
+			"a1 locks; a1 unlocks; a1 locks; a2 waits; a3 waits; slow a 1s; " +
+			"now; go a1 unlocks; b1 forces yes; slow a 0s; a2 has; a3 has; after 1s",
+		"a forced unlock before the server has confirmed the subscription of a caller that hurries": "" +
+			"hearers 1; a1 locks; a1 unlocks; rest SUBSCRIBE; now; a2 waits; a3 waits; a2 has; " +
+			"b1 forces yes; wake; a3 has; after 10ms",
+
 		"without pub/sub a waiter gets the lock when the lease expires, and does not ask earlier": "" +
 			"deny SUBSCRIBE; now; a1 locks 10s; b1 waits; a1 unlocks; b1 has; after 10s..10010ms; " +
 			"sent 0..9; b2 waits; b1 unlocks; b2 has; b2 unlocks; free",
