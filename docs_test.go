@@ -46,7 +46,8 @@ func read(t *testing.T, file string) string {
 // own tests run them.
 func TestBlocks(t *testing.T) {
 	var files []string
-	const dirs = ". limit limit/limittest limit/rules rlock httplimit grpclimit otellimit cmd/rrl/web"
+	const dirs = ". limit limit/fixedwindow limit/limittest limit/rules rlock httplimit grpclimit " +
+		"otellimit cmd/rrl/web"
 	for dir := range strings.FieldsSeq(dirs) {
 		found, err := filepath.Glob(filepath.Join(dir, "example*_test.go"))
 		if err != nil || len(found) == 0 {

@@ -34,6 +34,14 @@ var algorithms = []struct {
 			return formtest.Of(fixedwindow.Window{Rate: rate, Interval: interval})
 		},
 	}},
+	{"fixedwindow.Calendar", []string{"fixedwindow/calendar.lua"}, formtest.Suite{
+		Kind: limittest.FixedWindow, Worst: 2, Fixed: true,
+		New: func(rate int64, _ time.Duration) formtest.Algorithm {
+			// It is 23:00 there.
+			zone := time.FixedZone("", 23*60*60-int(time.Now().Unix()%(24*60*60)))
+			return formtest.Of(fixedwindow.Calendar{Rate: rate, Unit: fixedwindow.Day, Location: zone})
+		},
+	}},
 	{"slidingwindow.Log", []string{"slidingwindow/log.lua"}, formtest.Suite{
 		Kind: limittest.SlidingLog, Worst: 1,
 		New: func(rate int64, interval time.Duration) formtest.Algorithm {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
@@ -59,7 +60,8 @@ func TestPromises(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			of := a.suite.New(10, time.Hour)
+			var of formtest.Algorithm
+			synctest.Test(t, func(*testing.T) { of = a.suite.New(10, time.Hour) }) // at the time of a Play
 			play := formtest.Play{Algorithms: map[string]formtest.Algorithm{"": of}, Grain: a.suite.Grain}
 			play.Tell(t, promises)
 			if _, ok := redistest.Must(of.InMemory())(t).(limit.Ledger); ok {

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // for --calendar: an image may have no time zones
 
 	"github.com/caarlos0/env/v11"
 	"github.com/redis/go-redis/v9/logging"

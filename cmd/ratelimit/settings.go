@@ -53,6 +53,7 @@ type settings struct {
 	Reset        string        `env:"LIMIT_RESET_HEADER"`
 	NearRatio    float64       `env:"NEAR_LIMIT_RATIO"`
 	Prefix       string        `env:"CACHE_KEY_PREFIX"`
+	Calendar     string        `env:"CALENDAR_ZONE"`
 
 	RedisSocket  string `env:"REDIS_SOCKET_TYPE"`
 	RedisType    string `env:"REDIS_TYPE" envDefault:"SINGLE"`
@@ -79,6 +80,7 @@ type settings struct {
 	connections int
 	budget      time.Duration
 	lease       time.Duration
+	zone        *time.Location // of Calendar
 	version     bool
 }
 
@@ -100,6 +102,8 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "how long a decision waits for Redis")
 	flags.DurationVar(&s.lease, "lease", 0,
 		"how long permits of a busy limit are taken ahead at most; 0: each decision asks Redis")
+	flags.StringVar(&s.Calendar, "calendar", s.Calendar,
+		"time `ZONE` in which limits of a day or longer begin at midnight, as Europe/Berlin; CALENDAR_ZONE")
 	flags.IntVar(&s.Port, "http", s.Port, "`PORT` of HTTP, 0 for any; PORT")
 	flags.IntVar(&s.GRPCPort, "grpc", s.GRPCPort, "`PORT` of gRPC, 0 for any; GRPC_PORT")
 	flags.StringVar(&s.debug, "debug", strconv.Itoa(s.DebugPort),
@@ -127,6 +131,9 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	}
 	if !strings.Contains(s.debug, ":") {
 		s.debug = net.JoinHostPort(s.DebugHost, s.debug)
+	}
+	if s.Calendar != "" {
+		s.zone, _ = time.LoadLocation(s.Calendar)
 	}
 	return s, s.validate()
 }
@@ -175,6 +182,7 @@ func (s *settings) validate() error {
 			strings.ContainsAny(s.Path, "{} ?#"), "PROMETHEUS_PATH", s.Path, "a path such as /metrics"},
 		{!(s.NearRatio >= 0 && s.NearRatio <= 1), "NEAR_LIMIT_RATIO", fmt.Sprint(s.NearRatio),
 			"above 0 and at most 1"},
+		{s.Calendar != "" && s.zone == nil, "CALENDAR_ZONE", s.Calendar, "a time zone such as Europe/Berlin"},
 		{s.connections < 1, "--connections", strconv.Itoa(s.connections), "at least 1"},
 		{s.RedisPool < 0, "REDIS_POOL_SIZE", strconv.Itoa(s.RedisPool), "at least 0"},
 		{!isLevel, "LOG_LEVEL", s.LogLevel, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL or PANIC"},
@@ -196,8 +204,9 @@ func (s *settings) source() rls.Source { return rls.Source(s.config) }
 
 func (s *settings) options() rls.Options {
 	return rls.Options{
-		Prefix: s.Prefix, Budget: s.budget, Lease: s.lease, Merge: s.Merge, Shadow: s.Shadow, Quota: s.Quota,
-		Headers: s.Headers, LimitHeader: s.Limit, RemainingHeader: s.Remaining, ResetHeader: s.Reset,
+		Prefix: s.Prefix, Budget: s.budget, Lease: s.lease, Calendar: s.zone, Merge: s.Merge,
+		Shadow: s.Shadow, Quota: s.Quota, Headers: s.Headers,
+		LimitHeader: s.Limit, RemainingHeader: s.Remaining, ResetHeader: s.Reset,
 		Metadata: s.Metadata, NearRatio: s.NearRatio,
 	}
 }

@@ -3,6 +3,8 @@ package form
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,7 +37,8 @@ type store struct {
 	Numbers
 	runner redisx.Runner
 	script *redisx.Script
-	args   []any
+	argsAt func(now int64) []any // nil if args are for ever
+	args   atomic.Pointer[[]any] // of the last call
 	name   string
 	keyed  bool
 }
@@ -52,7 +55,15 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 	if err := Usable("the name", name); err != nil {
 		return nil, err
 	}
-	return &store{r.Numbers, redisx.NewRunner(rdb), r.Script, r.Args, name, keyed}, nil
+	if r.ArgsAt != nil {
+		r.Args = r.ArgsAt(time.Now().UnixMicro())
+	}
+	s := &store{
+		Numbers: r.Numbers, runner: redisx.NewRunner(rdb), script: r.Script, argsAt: r.ArgsAt,
+		name: name, keyed: keyed,
+	}
+	s.args.Store(&r.Args)
+	return s, nil
 }
 
 // loneStore is a store of one limit.
@@ -183,21 +194,35 @@ func Within[T any](ctx context.Context, name string, call func(context.Context) 
 // Key returns the key of a limit. A cluster places it by the name.
 func Key(name, algorithm string) string { return "{" + name + "}:" + algorithm }
 
+// mostSends is how often a call is sent that needs the time of Redis. The third is for a period that ends
+// between two.
+const mostSends = 3
+
 // run runs the script once. If the reply is lost, whether the script ran is unknown, so run returns an
 // error instead of sending it again.
 func (s *store) run(ctx context.Context, name string, n int64, stamp ...any) (Decision, error) {
-	call := redisx.Call{
-		Script: s.script,
-		Keys:   []any{Key(name, s.Algorithm)},
-		Args:   append(append([]any{n}, s.args...), stamp...),
+	args := s.args.Load()
+	for range mostSends {
+		call := redisx.Call{
+			Script: s.script,
+			Keys:   []any{Key(name, s.Algorithm)},
+			Args:   append(append([]any{n}, *args...), stamp...),
+		}
+		reply, _, err := s.runner.Run(ctx, &call)
+		if err != nil {
+			return Decision{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
+		}
+		now := reply.At(4)
+		if now == 0 || s.argsAt == nil {
+			d := DecisionOf(reply)
+			d.looked(n)
+			return d, nil
+		}
+		of := s.argsAt(now)
+		args = &of
+		s.args.Store(args)
 	}
-	reply, _, err := s.runner.Run(ctx, &call)
-	if err != nil {
-		return Decision{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
-	}
-	d := DecisionOf(reply)
-	d.looked(n)
-	return d, nil
+	return Decision{}, fmt.Errorf("rratelimiter: %s: the clock of Redis has jumped %d times", name, mostSends)
 }
 
 // DecisionOf returns the Decision in the reply of a Rule.Script.

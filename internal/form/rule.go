@@ -34,6 +34,10 @@ type Rule[S any] struct {
 	// script that looks writes nothing.
 	Script *redisx.Script
 	Args   []any
+
+	// ArgsAt, if not nil, returns the Args for a time in µs since 1970. If the time of Redis needs
+	// others, the script does nothing, and replies with its time as the fifth number.
+	ArgsAt func(now int64) []any
 }
 
 // Numbers are the constants of a limit.

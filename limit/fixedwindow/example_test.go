@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 )
 
@@ -22,4 +23,21 @@ func ExampleWindow_InMemory() {
 	// true 1
 	// true 0
 	// false 0
+}
+
+// A quota of a month, which begins anew on the first, at midnight in Berlin.
+func ExampleCalendar_InMemory() {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	quota := fixedwindow.Calendar{Rate: 1000, Unit: fixedwindow.Month, Location: berlin}
+	may := func() time.Time { return time.Date(2026, time.May, 31, 12, 0, 0, 0, berlin) }
+	l, err := quota.InMemory(limit.WithClock(may))
+	if err != nil {
+		panic(err)
+	}
+	r, _ := l.Allow(context.Background(), 1)
+	fmt.Println(r.Remaining, r.ResetAfter)
+	// Output: 999 12h0m0s
 }

@@ -1,6 +1,6 @@
 // Package fixedwindow counts the permits of a window of time: the simplest limiter, and the cheapest.
-// A window begins with the first permit taken, lasts for an interval, and grants the rate. Then all
-// permits come back at once.
+// A Window begins with the first permit taken, lasts for an interval, and grants the rate. Then all
+// permits come back at once. A Calendar has windows that begin at midnight, on Monday or on the first.
 //
 // The flaw is well known: around the end of a window it grants up to twice the rate within an
 // interval, to callers that take the rate at the end of one window and again at the beginning of the
@@ -52,7 +52,7 @@ func (w Window) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.Keye
 	return form.KeyedLedger(form.OnRedisKeyed(w.rule, rdb, name))
 }
 
-//go:embed take.lua
+//go:embed *.lua
 var files embed.FS
 
 var script = redisx.Load(files, "take.lua", false)
@@ -68,7 +68,7 @@ func (w Window) rule() (form.Rule[state], error) {
 // A counter is the rule.
 type counter struct{ rate, interval int64 }
 
-// A state is a window, in ms, in which keys of Redis expire.
+// A state is a window. The end is in ms, in which keys of Redis expire; that of a quota is in µs.
 type state struct{ end, used int64 }
 
 // take decides as take.lua does.
@@ -80,20 +80,26 @@ func (c counter) take(s *state, now, n, stamp int64) form.Decision {
 	case left > c.interval: // the clock was set back
 		s.end = now + c.interval
 	}
+	return s.take(c.rate, (s.end-now)*1000, n, stamp, stamp/1000 != s.end)
+}
+
+// take takes n permits of a window of a rate that ends when left µs have passed, or gives them back. With a
+// stamp, gone says whether it is that of another window.
+func (s *state) take(rate, left, n, stamp int64, gone bool) form.Decision {
 	charge := stamp == form.Charge
 	switch {
 	case charge:
 		n = min(n, form.MostPermits-s.used)
-	case stamp > 0 && stamp/1000 != s.end: // the window has ended
+	case stamp > 0 && gone:
 		n = 0
 	}
-	allowed := charge || n < 0 || max(n, 1) <= c.rate-s.used
+	allowed := charge || n < 0 || max(n, 1) <= rate-s.used
 	if allowed {
 		s.used = max(0, s.used+n)
 	}
-	d := form.Decision{Allowed: allowed, Remaining: c.rate - s.used}
+	d := form.Decision{Allowed: allowed, Remaining: rate - s.used}
 	if s.used > 0 {
-		d.Reset = (s.end - now) * 1000
+		d.Reset = left
 	} else {
 		s.end = 0
 	}

@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,6 +55,15 @@ var algorithms = map[string]algorithm{
 	"leaky-bucket":    of("rate per", "burst", meter),
 	"token-bucket":    of("rate per", "burst", bucket),
 	"concurrency":     of("most lease", "", concurrent),
+	calendar:          of("rate per", "zone from", quota),
+}
+
+// calendar is the algorithm of limits per day, week, month or year.
+const calendar = "calendar"
+
+// units are what calendar has for per.
+var units = map[string]fixedwindow.Unit{
+	"day": fixedwindow.Day, "week": fixedwindow.Week, "month": fixedwindow.Month, "year": fixedwindow.Year,
 }
 
 // ledgers are algorithms that also reserve.
@@ -66,6 +76,23 @@ func counter(n numbers) ledgers {
 }
 
 func window(n numbers) ledgers { return fixedwindow.Window{Rate: n.rate, Interval: n.per} }
+
+func quota(n numbers) ledgers {
+	c := fixedwindow.Calendar{Rate: n.rate, Unit: n.unit}
+	c.Location, _ = time.LoadLocation(n.zone) // the parser has loaded it
+	if n.from != "" {
+		c.Anchor, _ = time.ParseInLocation(fromLayout(n.from), n.from, c.Location)
+	}
+	return c
+}
+
+// fromLayout returns the layout of a time to begin.
+func fromLayout(text string) string {
+	if len(text) > len(time.DateOnly) {
+		return "2006-01-02T15:04"
+	}
+	return time.DateOnly
+}
 
 func meter(n numbers) ledgers {
 	return leakybucket.Meter{Capacity: n.atMost(), Rate: n.rate, Interval: n.per}

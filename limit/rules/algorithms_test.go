@@ -30,6 +30,8 @@ func TestEachAlgorithmHasTheNumbersOfTheFile(t *testing.T) {
 		{"algorithm: token-bucket, rate: 4/1h, burst: 2", 2, 30 * time.Minute},
 		{"algorithm: leaky-bucket, rate: 3/1h", 3, time.Hour},
 		{"algorithm: leaky-bucket, rate: 3/1h, burst: 5", 5, 100 * time.Minute},
+		{"rate: 3/day", 3, 24 * time.Hour},
+		{"rate: 3, per: month, zone: Europe/Berlin, from: 2026-01-15T08:30", 3, 31 * 24 * time.Hour},
 		{"algorithm: concurrency, most: 3, lease: 1h", 3, time.Hour},
 	} {
 		text, settled := limited(test.limit), limited(test.limit)+"\n    settle: true"
@@ -77,4 +79,22 @@ func TestPermitsOfARunningCallComeBackOnce(t *testing.T) {
 		redistest.NoError(t, late.Done(t.Context()))
 		wantAllowed(t, r, get("/"), 0)
 	})
+}
+
+// A quota of the calendar begins where its zone, and its first day, say so.
+func TestQuotasOfTheCalendar(t *testing.T) {
+	for limit, want := range map[string]time.Duration{ // from 2000-01-01 00:00 UTC on, a Saturday
+		"rate: 3/day":                            24 * time.Hour,
+		"rate: 3, per: day, zone: Europe/Berlin": 23 * time.Hour,
+		"rate: 3, per: week":                     48 * time.Hour,
+		"rate: 3/month, from: 2026-01-15":        14 * 24 * time.Hour,
+		"rate: 3/month, from: 2026-01-15T08:30, zone: America/New_York": 349*time.Hour + 30*time.Minute,
+		"algorithm: calendar, rate: 3, per: year, from: 2024-02-29":     59 * 24 * time.Hour,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if g := allow(t, inMemory(t, limited(limit)), get("/"), 1); g.ResetAfter != want {
+				t.Errorf("%s: all are back after %v, want %v", limit, g.ResetAfter, want)
+			}
+		})
+	}
 }

@@ -52,12 +52,12 @@ rules:
     match: {route: /search}
     limits:
       - rate: -1/1m
-      - {name: day, rate: 100, per: day, bust: 5}
+      - {name: day, rate: 100, per: hourly, burst: 5}
 `))
 	fmt.Println(err)
 	// Output:
 	// line 6: rate is -1, must be 1 to 2^40
 	// line 6: a limit has no name, must have one where a rule has several
-	// line 7: per is "day", must be a time such as 30s, 1m or 24h, from 1ms to 87840h0m0s in whole ms
-	// line 7: a limit has no field "bust"; it has algorithm, burst, lease, most, name, parts, per and rate
+	// line 7: per is "hourly", must be day, week, month, year, or a time such as 30s, 1m or 24h
+	// line 7: burst is not for rratelimiter
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -62,13 +63,14 @@ func (n numbers) atMost() int64 {
 
 // limit reads a limit, one of several, and returns its name, which may be empty for a single limit.
 func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
-	d.algorithm = redisson
 	slashed := false
 	lines := p.Mapping("a limit", n, fields{
 		"name":      func(what string, n *yaml.Node) { name = p.name(what, n) },
 		"algorithm": func(what string, n *yaml.Node) { d.algorithm = p.algorithm(what, n) },
 		"rate":      func(what string, n *yaml.Node) { slashed = p.rate(&d.numbers, what, n) },
-		"per":       func(what string, n *yaml.Node) { d.per = p.Time(what, n) },
+		"per":       func(what string, n *yaml.Node) { p.per(&d.numbers, what, n) },
+		"zone":      func(what string, n *yaml.Node) { d.zone = p.zone(what, n) },
+		"from":      func(what string, n *yaml.Node) { d.from = p.from(what, n) },
 		"burst":     func(what string, n *yaml.Node) { d.burst = p.number(what, n, form.MostPermits) },
 		"parts":     func(what string, n *yaml.Node) { d.parts = int(p.number(what, n, mostParts)) },
 		"most":      func(what string, n *yaml.Node) { d.most = p.number(what, n, form.MostPermits) },
@@ -86,6 +88,16 @@ func (p *parser) limit(n *yaml.Node, several int) (d definition, name string) {
 	case slashed:
 		lines["per"] = lines["rate"]
 	}
+	switch {
+	case lines["algorithm"] == 0 && d.unit > 0:
+		d.algorithm = calendar
+	case lines["algorithm"] == 0:
+		d.algorithm = redisson
+	case d.algorithm == calendar && d.per > 0:
+		p.wrong(lines["per"], "per is %v, must be day, week, month or year for %s", d.per, calendar)
+	case d.algorithm != calendar && d.unit > 0:
+		p.wrong(lines["per"], "per is a unit of the calendar, must be a time such as 24h for %s", d.algorithm)
+	}
 	p.fits(d.algorithm, lines, n.Line)
 	return d, name
 }
@@ -96,7 +108,7 @@ func (p *parser) fits(name string, lines map[string]int, line int) {
 	if !ok {
 		return
 	}
-	for _, f := range []string{"rate", "per", "burst", "parts", "most", "lease"} {
+	for _, f := range []string{"rate", "per", "burst", "parts", "most", "lease", "zone", "from"} {
 		switch needed, optional := a.needs(f), a.takes(f); {
 		case lines[f] > 0 && !needed && !optional:
 			p.wrong(lines[f], "%s is not for %s", f, name)
@@ -122,9 +134,42 @@ func (p *parser) rate(d *numbers, what string, n *yaml.Node) (slashed bool) {
 		first, second := *n, *n
 		first.Value, second.Value = strings.TrimSpace(rate), strings.TrimSpace(per)
 		d.rate = p.number(what, &first, form.MostPermits)
-		d.per = p.Time("the time of "+what, &second)
+		p.per(d, "the time of "+what, &second)
 		return true
 	}
 	d.rate = p.number(what, n, form.MostPermits)
 	return false
+}
+
+// per reads a unit of the calendar, or a time.
+func (p *parser) per(d *numbers, what string, n *yaml.Node) {
+	_, err := time.ParseDuration(n.Value)
+	switch d.unit = units[n.Value]; {
+	case d.unit > 0:
+	case err != nil && n.Kind == yaml.ScalarNode:
+		p.wrong(n.Line, "%s is %s, must be day, week, month, year, or a time such as 30s, 1m or 24h", what,
+			yamlfile.Described(n))
+	default:
+		d.per = p.Time(what, n)
+	}
+}
+
+// zone reads a time zone. That of the machine may differ from that of another one.
+func (p *parser) zone(what string, n *yaml.Node) string {
+	text, ok := p.text(what, n)
+	if _, err := time.LoadLocation(text); ok && (err != nil || text == "Local") {
+		p.wrong(n.Line, "%s is %s, must be a time zone such as Europe/Berlin", what, yamlfile.Quoted(n))
+		return ""
+	}
+	return text
+}
+
+// from reads a date, or a time.
+func (p *parser) from(what string, n *yaml.Node) string {
+	text, ok := p.text(what, n)
+	if _, err := time.Parse(fromLayout(text), text); ok && err != nil {
+		p.wrong(n.Line, "%s is %s, must be a date such as 2026-01-15, or with a time, 2026-01-15T08:30", what,
+			yamlfile.Quoted(n))
+	}
+	return text
 }

@@ -105,7 +105,18 @@ var mistakes = []struct{ text, want string }{
 	{limited("rate: 99999999999999999999/1s"), "line 4: rate is 99999999999999999999, must be 1 to 2^40"},
 	{limited("rate: many/1s"), `line 4: rate is "many", must be a whole number`},
 	{limited("rate: 1/minute"),
-		`line 4: the time of rate is "minute"` + aTime},
+		`line 4: the time of rate is "minute", must be day, week, month, year, or a time such as ` +
+			"30s, 1m or 24h"},
+	{limited("rate: 1/day, algorithm: fixed-window"),
+		"line 4: per is a unit of the calendar, must be a time such as 24h for fixed-window"},
+	{limited("rate: 1/24h, algorithm: calendar"),
+		"line 4: per is 24h0m0s, must be day, week, month or year for calendar"},
+	{limited("rate: 1/24h, zone: Europe/Berlin"), "line 4: zone is not for rratelimiter"},
+	{limited("rate: 1/day, zone: Mars"), `line 4: zone is "Mars", must be a time zone such as Europe/Berlin`},
+	{limited("rate: 1/day, zone: Local"),
+		`line 4: zone is "Local", must be a time zone such as Europe/Berlin`},
+	{limited("rate: 1/day, from: 2026-02-30"), `line 4: from is "2026-02-30", must be a date such as ` +
+		"2026-01-15, or with a time, 2026-01-15T08:30"},
 	{limited("rate: 1/1us"), `line 4: the time of rate is "1us"` + aTime},
 	{limited("rate: 1/1.5ms"), `line 4: the time of rate is "1.5ms"` + aTime},
 	{limited("rate: 1, per: 87841h"), `line 4: per is "87841h"` + aTime},
@@ -114,7 +125,7 @@ var mistakes = []struct{ text, want string }{
 	{limited("rate: 1/1s, per: 1s"), "line 4: per appears twice, first in line 4 behind the rate"},
 	{limited("rate: 1/1s, burst: 5"), "line 4: burst is not for rratelimiter"},
 	{limited("rate: 1/1s, rat: 5"), `line 4: a limit has no field "rat"; ` +
-		"it has algorithm, burst, lease, most, name, parts, per and rate"},
+		"it has algorithm, burst, from, lease, most, name, parts, per, rate and zone"},
 	{file("limits: [{name: a, rate: 1/1s}, {rate: 1/1s}]"),
 		"line 3: a limit has no name, must have one where a rule has several"},
 	{file("limits:", "  - {name: a, rate: 1/1s}", "  - {name: a, rate: 1/1s}"),

@@ -3,6 +3,8 @@ package rules
 import (
 	"slices"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 )
 
 // A Set is the checked rules of one file. It is immutable.
@@ -106,4 +108,7 @@ type numbers struct {
 	rate, burst, most int64
 	per, lease        time.Duration
 	parts             int
+
+	unit       fixedwindow.Unit
+	zone, from string // a time zone, and a time in it; empty for the default
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 )
 
 // A File is a configuration file: its text, and the name to report its mistakes with.
@@ -99,9 +100,10 @@ type rule struct {
 	interval  time.Duration
 	unlimited bool
 	algorithm string
-	burst     int64  // 0 if not given
-	limiter   string // the name of a limiter for all values; empty for a limiter for each
-	charge    bool   // hits of a descriptor are charged, never refused
+	burst     int64            // 0 if not given
+	unit      fixedwindow.Unit // with Options.Calendar; 0: none
+	limiter   string           // the name of a limiter for all values; empty for a limiter for each
+	charge    bool             // hits of a descriptor are charged, never refused
 	fallback  string
 
 	label    string // the name in responses, which replaces refers to
@@ -118,6 +120,15 @@ type rule struct {
 	metrics *metrics                        // nil before Service.Load, or if dynamic
 }
 
+// period returns the period of a limit that may be one of the calendar, otherwise 0: limits that Java or a
+// group shares stay exact. named says whether the file names the algorithm.
+func (r *rule) period(u unit, named bool) fixedwindow.Unit {
+	if r.algorithm == fixedWindow || !named && r.limiter == "" && !r.domain.allOrNone {
+		return u.period
+	}
+	return 0
+}
+
 // most returns the most hits at once.
 func (r *rule) most() int64 { return cmp.Or(r.burst, r.rate) }
 
@@ -126,19 +137,20 @@ type unit struct {
 	name   string
 	number pb.RateLimitResponse_RateLimit_Unit
 	length time.Duration
+	period fixedwindow.Unit // of a calendar; 0: none
 }
 
 const day = 24 * time.Hour
 
 // units are in the order of their lengths. Months and years are those of the reference service.
 var units = []unit{
-	{"second", pb.RateLimitResponse_RateLimit_SECOND, time.Second},
-	{"minute", pb.RateLimitResponse_RateLimit_MINUTE, time.Minute},
-	{"hour", pb.RateLimitResponse_RateLimit_HOUR, time.Hour},
-	{"day", pb.RateLimitResponse_RateLimit_DAY, day},
-	{"week", pb.RateLimitResponse_RateLimit_WEEK, 7 * day},
-	{"month", pb.RateLimitResponse_RateLimit_MONTH, 30 * day},
-	{"year", pb.RateLimitResponse_RateLimit_YEAR, 365 * day},
+	{"second", pb.RateLimitResponse_RateLimit_SECOND, time.Second, 0},
+	{"minute", pb.RateLimitResponse_RateLimit_MINUTE, time.Minute, 0},
+	{"hour", pb.RateLimitResponse_RateLimit_HOUR, time.Hour, 0},
+	{"day", pb.RateLimitResponse_RateLimit_DAY, day, fixedwindow.Day},
+	{"week", pb.RateLimitResponse_RateLimit_WEEK, 7 * day, fixedwindow.Week},
+	{"month", pb.RateLimitResponse_RateLimit_MONTH, 30 * day, fixedwindow.Month},
+	{"year", pb.RateLimitResponse_RateLimit_YEAR, 365 * day, fixedwindow.Year},
 }
 
 // unitOf returns the unit whose length has the ratio to an interval nearest to 1.

@@ -68,6 +68,7 @@ type openers struct {
 	redis  redis.UniversalClient
 	prefix string
 	budget time.Duration
+	zone   *time.Location // of calendars; nil for none
 
 	failures failures
 }
@@ -90,6 +91,9 @@ func (f *failures) add(err error) {
 
 // open returns the function that makes the counters of a rule, nil if no limiter decides.
 func (o *openers) open(r *rule) (func(key string) counter, error) {
+	if o.zone != nil && r.unit > 0 {
+		r.algorithm = calendar
+	}
 	switch {
 	case r.unlimited || r.rate == 0:
 		return nil, nil
@@ -133,6 +137,8 @@ func (o *openers) openOther(r *rule) (func(key string) counter, error) {
 	switch r.algorithm {
 	case fixedWindow:
 		return openAs(o, r, fixedwindow.Window{Rate: r.rate, Interval: r.interval})
+	case calendar:
+		return openAs(o, r, fixedwindow.Calendar{Rate: r.rate, Unit: r.unit, Location: o.zone})
 	case slidingWindow:
 		return openAs(o, r, slidingwindow.Counter{Rate: r.rate, Interval: r.interval})
 	case gcra:

@@ -22,6 +22,7 @@ const (
 	gcra          = "gcra"
 	tokenBucket   = "token_bucket"
 	concurrent    = "concurrency"
+	calendar      = "calendar" // only by Options.Calendar
 )
 
 var algorithms = []string{exact, fixedWindow, slidingWindow, gcra, tokenBucket, concurrent}
@@ -227,6 +228,7 @@ func (p *parser) limit(r *rule, n *yaml.Node, path string) {
 			unitText)
 	case i >= 0:
 		r.interval = units[i].length
+		r.unit = r.period(units[i], lines["algorithm"] > 0)
 	}
 	for _, name := range r.replaces {
 		if name != "" && name == r.label {

@@ -32,6 +32,11 @@ type Options struct {
 	// (rratelimiter.WithLease), at least 5 ms. 0 means none: each decision asks Redis.
 	Lease time.Duration
 
+	// Calendar, if not nil, is the time zone in which limits of a day, week, month or year that name no
+	// algorithm, or fixed_window, are those of the calendar (fixedwindow.Calendar). Limits that are named or
+	// all_or_none, and those of requests, are not.
+	Calendar *time.Location
+
 	// Merge joins files of the same domain, which are otherwise a mistake.
 	Merge bool
 
@@ -109,7 +114,7 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 		rratelimiter.WithRefusalCache(refusals),
 		rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: o.Lease}))
 	s := &Service{options: o, meters: newMeters()}
-	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget}
+	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget, zone: o.Calendar}
 	s.openers.failures.report = o.OnFailure
 	return s, nil
 }

@@ -237,3 +237,23 @@ func TestWrongRequestsGetErrors(t *testing.T) {
 		}
 	}
 }
+
+// With a time zone, days and longer are those of the calendar, unless a limit has another algorithm, a name,
+// or decides together with others. It is Saturday 2000-01-01 01:00 in Berlin.
+func TestDaysOfTheCalendar(t *testing.T) {
+	berlin := Options{Calendar: redistest.Must(time.LoadLocation("Europe/Berlin"))(t)}
+	limit := func(keys string) string { return limited("requests_per_unit: 2, " + keys) }
+	for file, resets := range map[string]time.Duration{
+		limit("unit: day"): 23 * time.Hour, limit("unit: week, algorithm: fixed_window"): 47 * time.Hour,
+		limit("unit: month"): 743 * time.Hour, limit("unit: year"): 8783 * time.Hour,
+		limit("unit: hour"): time.Hour, limit("interval: 24h"): 24 * time.Hour,
+		limit("unit: day, algorithm: rratelimiter"):                      24 * time.Hour,
+		single("name: n, rate_limit: {unit: day, requests_per_unit: 2}"): 24 * time.Hour,
+		"all_or_none: true\n" + limit("unit: month"):                     720 * time.Hour,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			asks(t, inMemory(t, berlin, file), "2 a=x", "OK: OK 0", "+"+(resets-time.Second).String(),
+				"a=x", "OVER: OVER 0", "+2s", "2 a=x", "OK: OK 0")
+		})
+	}
+}
