@@ -121,7 +121,7 @@ func (p *play) process(name string) *process {
 		}
 		mods = append(mods, func(o *redis.Options) {
 			o.Addr, o.MinRetryBackoff, o.MaxRetryBackoff = p.proxy.Addr, time.Millisecond, 5*time.Millisecond
-			o.ReadTimeout = patience // a request that is held is not sent again
+			o.ReadTimeout = p.silence // a request that is held is not sent again
 		})
 		if letter == "o" {
 			mods = append(mods, SendsOnce)

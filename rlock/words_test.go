@@ -34,6 +34,7 @@ type play struct {
 	now      time.Time                // of the last step "now"
 	before   int64                    // commands that were sent before that
 	proxy    *redistest.Proxy         // of the processes o and p
+	silence  time.Duration            // how long these wait for a reply
 	release  func()                   // lets pass what is held
 	rest     chan struct{}            // what the server keeps back until it is closed
 	peer     *javapeer.Peer           // in which the processes are that javas names by their letters
@@ -46,7 +47,7 @@ type play struct {
 }
 
 func newPlay(s *env, of kind) *play {
-	p := &play{env: s, of: of, messages: map[string]func() string{}, now: time.Now(),
+	p := &play{env: s, of: of, messages: map[string]func() string{}, now: time.Now(), silence: patience,
 		processes: map[string]*process{}, callers: map[string]*caller{}, going: map[string]<-chan error{}}
 	p.knows()
 	return p
