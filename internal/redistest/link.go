@@ -21,7 +21,7 @@ type link struct {
 	lost           atomic.Bool // what comes from either side is thrown away
 
 	mu      sync.Mutex // guards waiting
-	waiting []fate     // of requests without a reply so far, oldest first
+	waiting []awaited  // requests without a reply so far, oldest first
 }
 
 // fate says what happens to the reply to a request.
@@ -103,8 +103,14 @@ func (c *link) register(args []string, w *bufio.Writer) (streaming bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = append(c.waiting, f)
+	c.waiting = append(c.waiting, awaited{f, IsScript(args)})
 	return f == stream
+}
+
+// An awaited is what becomes of the reply to a request.
+type awaited struct {
+	fate   fate
+	script bool // the request runs a script
 }
 
 // down passes replies on until the server leaves.
@@ -140,12 +146,15 @@ func (c *link) down() {
 func (c *link) answered(kind byte) fate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == 0 || kind == '>' && c.waiting[0] != stream {
+	if len(c.waiting) == 0 || kind == '>' && c.waiting[0].fate != stream {
 		return deliver
 	}
-	f := c.waiting[0]
+	first := c.waiting[0]
 	c.waiting = c.waiting[1:]
-	return f
+	if first.script {
+		c.p.scripts.Add(1)
+	}
+	return first.fate
 }
 
 // pass sends a frame to the client, or hangs up instead. The loop of

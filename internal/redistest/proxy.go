@@ -22,16 +22,17 @@ import (
 type Proxy struct {
 	Addr string // where clients connect to
 
-	t      TB
-	target string
-	wg     sync.WaitGroup
-	ctx    context.Context // ends with the test
-	end    context.CancelFunc
-	delay  atomic.Int64           // ns
-	see    atomic.Pointer[func()] // of ObserveReplies
-	held   atomic.Int64           // requests
-	lost   atomic.Int64           // replies
-	rules  rules
+	t       TB
+	target  string
+	wg      sync.WaitGroup
+	ctx     context.Context // ends with the test
+	end     context.CancelFunc
+	delay   atomic.Int64           // ns
+	see     atomic.Pointer[func()] // of ObserveReplies
+	held    atomic.Int64           // requests
+	lost    atomic.Int64           // replies
+	scripts atomic.Int64           // to which the server has replied
+	rules   rules
 
 	mu       sync.Mutex // guards the rest
 	listener net.Listener
@@ -164,6 +165,9 @@ func (p *Proxy) Up() {
 // Held returns how many requests have been held back so far, including those that
 // were released. A test waits for it to know that a request has come.
 func (p *Proxy) Held() int64 { return p.held.Load() }
+
+// ScriptsRun returns how many scripts the server has replied to, whatever becomes of the reply.
+func (p *Proxy) ScriptsRun() int64 { return p.scripts.Load() }
 
 // Swallowed returns how many replies have been swallowed or torn so far.
 func (p *Proxy) Swallowed() int64 { return p.lost.Load() }
