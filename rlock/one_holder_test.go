@@ -236,7 +236,7 @@ func TestOneHolder(t *testing.T) {
 // strikes has a crowd take the lock of p while the trouble befalls it.
 func (x trouble) strikes(p *play) {
 	p.Helper()
-	p.silence = time.Second // a reply that is lost for good must not hold the lock for as long as passed waits
+	p.silence = time.Second // a lost reply must not hold the lock for as long as passed waits
 	c := &crowd{play: p, trouble: x, since: map[hold]time.Time{}}
 	working, stop := context.WithCancel(p.Context())
 	var all sync.WaitGroup
