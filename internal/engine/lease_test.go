@@ -32,7 +32,7 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 	}
 }
 
-// What is given back to a lease after its end goes to Redis: the lease hands nothing out any more.
+// After the end of a lease, released permits go to Redis, because the lease grants nothing more.
 func TestAnEndedLeaseTakesNothingBack(t *testing.T) {
 	for _, age := range []time.Duration{0, time.Second} {
 		s := &lease{size: 10, began: time.Now().Add(-age), lasts: time.Second / 2}

@@ -17,7 +17,8 @@ local MOST, LATEST, LONGEST = 2 ^ 40, 10 ^ 16, 10 * 366 * 86400000 -- permits, Â
 local n, rate, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local text, ttl = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
 -- Most calls take permits, or are refused, in a window of this interval.
-if text and n > 0 and not ARGV[4] and ttl > 0 and ttl <= interval and string.sub(text, LENGTH) == ARGV[3] then
+local plain = text and #text <= LAST and n > 0 and not ARGV[4] and ttl > 0 and ttl <= interval
+if plain and string.sub(text, LENGTH) == ARGV[3] then
   local used, began = tonumber(string.sub(text, 1, DIGITS)), tonumber(string.sub(text, FROM, TO))
   if used and began and used > 0 and began >= 1 and began <= LATEST then
     if used + n <= rate then
