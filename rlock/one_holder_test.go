@@ -260,7 +260,8 @@ func (x trouble) strikes(p *play) {
 	NoError(p, c.tells("z1 takes; z1 unlocks"))
 }
 
-// storm breaks connections, loses replies and holds requests back until stop is called.
+// storm breaks connections, loses replies and holds requests back until stop is called. It breaks them only
+// after a pass, because a busy machine may need longer for a new connection than from one break to the next.
 func (c *crowd) storm() (stop func()) {
 	var scripts atomic.Int64
 	done := make(chan struct{})
@@ -272,11 +273,14 @@ func (c *crowd) storm() (stop func()) {
 	all.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
-		for {
+		for last := int64(-1); ; {
 			release := c.proxy.HoldNext(1, often(7))
 			select {
 			case <-tick.C:
-				c.proxy.Cut()
+				if passes := c.passes.Load(); passes > last {
+					c.proxy.Cut()
+					last = passes
+				}
 				time.AfterFunc(50*time.Millisecond, release)
 			case <-done:
 				release()
