@@ -122,6 +122,9 @@ func (g *restricted) need(rights, some []string) {
 		}
 		redistest.Allow(g, "app", without(rights, right), g.nodes...)
 		failed, denied := g.tries(all, action, 2*time.Second)
+		for i := 0; failed[action] == nil && i < 3; i++ { // a busy machine hands a lock over by another path
+			failed, denied = g.tries(all, action, 2*time.Second)
+		}
 		err := failed[action]
 		g.denied(right, denied)
 		if err == nil {
