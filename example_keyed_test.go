@@ -22,7 +22,7 @@ func ExampleClient_Keyed() {
 	// Each user has 2 requests a minute. The first request of a user sets the rate.
 	users := client.Keyed("visits", 2, time.Minute)
 	for _, user := range []string{"alice", "alice", "alice", "bob"} {
-		ok, err := users.TryAcquire(ctx, user, 1, 0)
+		ok, err := users.For(user).TryAcquire(ctx, 1, 0)
 		fmt.Println(user, ok, err)
 	}
 	// Output:
@@ -32,7 +32,7 @@ func ExampleClient_Keyed() {
 	// bob true <nil>
 }
 
-func ExampleKeyed_RateLimiter() {
+func ExampleKeyed_For() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()
@@ -40,7 +40,7 @@ func ExampleKeyed_RateLimiter() {
 	defer client.Close()
 
 	mails := client.Keyed("mails", 5, time.Hour)
-	alice := mails.RateLimiter("alice") // it has all methods of a RateLimiter
+	alice := mails.For("alice") // it has all methods of a RateLimiter
 	if err := alice.Acquire(ctx, 3); err != nil {
 		log.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func ExampleClient_Keyed_plans() {
 		"paid": client.Keyed("calls", 1000, time.Hour),
 	}
 	for _, plan := range []string{"free", "paid"} {
-		result, err := plans[plan].Allow(ctx, "alice", 4)
+		result, err := plans[plan].For("alice").Allow(ctx, 4)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func ExampleClient_All() {
 	// 5 a second and 8 a minute, for each user. {sms} keeps both in one slot of a cluster.
 	second := client.Keyed("{sms}:second", 5, time.Second)
 	minute := client.Keyed("{sms}:minute", 8, time.Minute)
-	alice := client.All(second.RateLimiter("alice"), minute.RateLimiter("alice"))
+	alice := client.All(second.For("alice"), minute.For("alice"))
 
 	for range 2 {
 		result, err := alice.Allow(ctx, 5)
@@ -121,13 +121,13 @@ func ExampleGroup() {
 	defer client.Close()
 
 	user := client.Keyed("{site}:user", 2, time.Minute)
-	all := client.Keyed("{site}:all", 3, time.Minute).RateLimiter("users")
-	both := limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
-		return client.All(user.RateLimiter(key), all).Allow(ctx, n)
+	all := client.Keyed("{site}:all", 3, time.Minute).For("users")
+	both := limit.KeyedFunc(func(key string) *rratelimiter.Group {
+		return client.All(user.For(key), all)
 	})
 
 	for _, name := range []string{"alice", "alice", "alice", "bob", "bob"} {
-		result, err := both.Allow(ctx, name, 1)
+		result, err := both.For(name).Allow(ctx, 1)
 		fmt.Println(name, result.Allowed, result.Name, err)
 	}
 	// Output:
@@ -146,8 +146,8 @@ func ExampleGroup_Amounts() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 
-	requests := client.Keyed("{llm}:requests", 60, time.Minute).RateLimiter("model")
-	tokens := client.Keyed("{llm}:tokens", 10_000, time.Minute).RateLimiter("model")
+	requests := client.Keyed("{llm}:requests", 60, time.Minute).For("model")
+	tokens := client.Keyed("{llm}:tokens", 10_000, time.Minute).For("model")
 	model := client.All(requests, tokens)
 
 	// 1 request and 3,500 tokens: as many as the answer may have.
@@ -212,7 +212,7 @@ func ExampleKeyed_WithLease() {
 		log.Fatal(err)
 	}
 	fmt.Println(searches.TryAcquire(ctx, 1, 0))
-	fmt.Println(tenants.TryAcquire(ctx, "acme", 1, 0))
+	fmt.Println(tenants.For("acme").TryAcquire(ctx, 1, 0))
 	// Output:
 	// true <nil>
 	// true <nil>

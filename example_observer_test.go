@@ -36,11 +36,11 @@ func ExampleWithObserver() {
 
 	observed := client.Keyed("observed", 2, time.Minute)
 	for range 3 {
-		if _, err := observed.TryAcquire(ctx, "alice", 1, 0); err != nil {
+		if _, err := observed.For("alice").TryAcquire(ctx, 1, 0); err != nil {
 			log.Print(err)
 		}
 	}
-	if _, err := observed.TryAcquire(ctx, "alice", 3, 0); err != nil { // more than the rate
+	if _, err := observed.For("alice").TryAcquire(ctx, 3, 0); err != nil { // more than the rate
 		fmt.Println(err)
 	}
 	fmt.Println(counts.granted.Load(), counts.refused.Load(), counts.failed.Load())

@@ -90,7 +90,7 @@ func ExampleWithRefusalCache() {
 	defer client.Close()
 	users := client.Keyed("api", 2, time.Minute)
 	for range 1000 {
-		result, err := users.Allow(ctx, "mallory", 1)
+		result, err := users.For("mallory").Allow(ctx, 1)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestWaitsInABubble(t *testing.T) {
 		reports := client.Keyed("reports", 1, time.Minute)
 		start := time.Now()
 		for range 3 {
-			if err := reports.Acquire(t.Context(), "alice", 1); err != nil {
+			if err := reports.For("alice").Acquire(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
 		}

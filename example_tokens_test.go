@@ -47,7 +47,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	user := r.Header.Get("User") // whom the gateway has authenticated
 	estimate := int64(len(question)/bytesPerToken + longestAnswer)
-	limits := g.client.All(g.requests.RateLimiter(user), g.tokens.RateLimiter(user), g.model)
+	limits := g.client.All(g.requests.For(user), g.tokens.For(user), g.model)
 	// A silent Redis may delay a question by a second. Without a deadline it would be 20 s.
 	soon, cancel := context.WithTimeout(r.Context(), time.Second)
 	reservation, result, err := limits.Amounts(1, estimate, estimate).TryReserve(soon, 1)
@@ -155,7 +155,7 @@ func ExampleReservation() {
 		request.Header.Set("User", "alice")
 		response := httptest.NewRecorder()
 		gateway.ServeHTTP(response, request)
-		left, err := gateway.tokens.RateLimiter("alice").AvailablePermits(ctx)
+		left, err := gateway.tokens.For("alice").AvailablePermits(ctx)
 		fmt.Println(response.Code, strings.TrimSpace(response.Body.String()), left, err)
 	}
 	// Output:

@@ -127,7 +127,7 @@ func (g *Group) WithFallback(f Fallback) *Group {
 }
 
 // Validate returns an ErrMisconfigured if each call would fail because of an argument of All or
-// Amounts (limit.Validator).
+// Amounts (limit.Validate).
 func (g *Group) Validate() error { return engine.Misconfigured(g.err) }
 
 // TryAcquire takes permits from all limiters, waiting up to timeout, and reports whether

@@ -1,7 +1,6 @@
 package rratelimiter
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -33,7 +32,7 @@ type Keyed struct {
 	err    error // why it cannot be used, nil if it can
 }
 
-var _ limit.Keyed = (*Keyed)(nil)
+var _ limit.Keyed[*RateLimiter] = (*Keyed)(nil)
 
 // policyName returns name if visitors may see it: 1 to 64 printable ASCII
 // characters. Otherwise it returns the empty string.
@@ -80,14 +79,14 @@ func (c *Client) Keyed(
 }
 
 // Validate returns an ErrMisconfigured if each call would fail because of an argument of Keyed
-// or New (limit.Validator).
-func (t *Keyed) Validate() error { return t.RateLimiter("key").Validate() }
+// or New (limit.Validate).
+func (t *Keyed) Validate() error { return t.For("key").Validate() }
 
-// RateLimiter returns the limiter of a key. It does not call Redis, and is cheap enough for each
+// For returns the limiter of a key. It does not call Redis, and is cheap enough for each
 // request. Acquires of the limiter set the rate if none is set, or a different one; Peek returns
 // the numbers that they would find, and Release does nothing if none is set. If the key is empty,
 // has braces or more than 1,024 bytes, each call returns an ErrInvalidArgument.
-func (t *Keyed) RateLimiter(key string) *RateLimiter {
+func (t *Keyed) For(key string) *RateLimiter {
 	e := t.client.engine
 	name, err := t.limiterName(key)
 	if err != nil {
@@ -136,22 +135,4 @@ func (t *Keyed) limiterName(key string) (string, error) {
 		return t.name + ":[" + key + "]", nil
 	}
 	return t.name + ":{" + key + "}", nil
-}
-
-// Allow is shorthand for t.RateLimiter(key).Allow(ctx, permits).
-func (t *Keyed) Allow(ctx context.Context, key string, permits int64) (Result, error) {
-	return t.RateLimiter(key).Allow(ctx, permits)
-}
-
-// TryAcquire is shorthand for t.RateLimiter(key).TryAcquire(ctx, permits,
-// timeout).
-func (t *Keyed) TryAcquire(
-	ctx context.Context, key string, permits int64, timeout time.Duration,
-) (bool, error) {
-	return t.RateLimiter(key).TryAcquire(ctx, permits, timeout)
-}
-
-// Acquire is shorthand for t.RateLimiter(key).Acquire(ctx, permits).
-func (t *Keyed) Acquire(ctx context.Context, key string, permits int64) error {
-	return t.RateLimiter(key).Acquire(ctx, permits)
 }

@@ -46,12 +46,10 @@ import (
 type Reservation = limit.Reservation
 
 var (
-	_ limit.Reserver      = (*RateLimiter)(nil)
-	_ limit.Charger       = (*RateLimiter)(nil)
-	_ limit.Reserver      = (*Group)(nil)
-	_ limit.Charger       = (*Group)(nil)
-	_ limit.KeyedReserver = (*Keyed)(nil)
-	_ limit.KeyedCharger  = (*Keyed)(nil)
+	_ limit.Reserver = (*RateLimiter)(nil)
+	_ limit.Charger  = (*RateLimiter)(nil)
+	_ limit.Reserver = (*Group)(nil)
+	_ limit.Charger  = (*Group)(nil)
 )
 
 // Reserve takes permits for a cost that is known later, waiting up to timeout as TryAcquire does,
@@ -93,25 +91,6 @@ func (l *RateLimiter) alone() *Group {
 	g := l.client.All(l)
 	g.policy = l.policy
 	return g
-}
-
-// Reserve is shorthand for t.RateLimiter(key).Reserve(ctx, permits, timeout).
-func (t *Keyed) Reserve(
-	ctx context.Context, key string, permits int64, timeout time.Duration,
-) (*Reservation, error) {
-	return t.RateLimiter(key).Reserve(ctx, permits, timeout)
-}
-
-// TryReserve is shorthand for t.RateLimiter(key).TryReserve(ctx, permits).
-func (t *Keyed) TryReserve(
-	ctx context.Context, key string, permits int64,
-) (*Reservation, Result, error) {
-	return t.RateLimiter(key).TryReserve(ctx, permits)
-}
-
-// Charge is shorthand for t.RateLimiter(key).Charge(ctx, permits).
-func (t *Keyed) Charge(ctx context.Context, key string, permits int64) (Result, error) {
-	return t.RateLimiter(key).Charge(ctx, permits)
 }
 
 // Reserve takes permits times its amount from each limiter for a cost that is known later, as

@@ -257,7 +257,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 }
 
 // Validate returns an ErrMisconfigured if each call would fail because of the limiter's name or an
-// argument of New, Keyed or WithRate (limit.Validator).
+// argument of New, Keyed or WithRate (limit.Validate).
 func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
 
 // WithLease returns a RateLimiter of the same name that takes permits ahead, as the option WithLease does for

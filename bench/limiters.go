@@ -113,21 +113,11 @@ func users(_ context.Context, e *env) ask {
 	return answers(e.client(e.rdb()).Keyed(e.name, e.permits, e.interval))
 }
 
-// A keyed is a limiter of this library with a limit for each user.
-type keyed interface {
-	Allow(ctx context.Context, user string, permits int64) (limit.Result, error)
-}
-
-func answers(l keyed) ask {
+func answers[L limit.Limiter](l limit.Keyed[L]) ask {
 	return func(ctx context.Context, user string) (bool, error) {
-		r, err := l.Allow(ctx, user, 1)
+		r, err := l.For(user).Allow(ctx, 1)
 		return r.Allowed, err
 	}
-}
-
-// An algorithm is one of limit/.
-type algorithm[K keyed] interface {
-	OnRedisKeyed(rdb redis.UniversalClient, name string) (K, error)
 }
 
 // floor is the least that a limiter with a script can cost: a script that does nothing, sent by go-redis.

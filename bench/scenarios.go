@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 	"github.com/redisson-go/rratelimiter/limit/leakybucket"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
@@ -52,9 +55,11 @@ var (
 )
 
 // inLimit is a limiter of limit/.
-func inLimit[K keyed](name string, a algorithm[K]) contestant {
+func inLimit[L limit.Limiter, K limit.Keyed[L]](
+	name string, onRedis func(redis.UniversalClient, string) (K, error),
+) contestant {
 	return contestant{name, limiter(1, func(_ context.Context, e *env) ask {
-		return answers(get(a.OnRedisKeyed(e.rdb(), redistest.Name(e))))
+		return answers[L](get(onRedis(e.rdb(), redistest.Name(e))))
 	}), false}
 }
 
@@ -123,9 +128,10 @@ var scenarios = []scenario{
 		warmup: 200 * time.Millisecond, span: time.Second,
 		rows: []contestant{
 			{"this library", limiter(1, users), false},
-			inLimit("tokenbucket", tokenbucket.Bucket{Capacity: 1e9, Rate: 1e9, Interval: time.Minute}),
-			inLimit("fixedwindow", fixedwindow.Window{Rate: 1e9, Interval: time.Minute}),
-			inLimit("slidingwindow.Counter", slidingwindow.Counter{Rate: 1e9, Interval: time.Minute}),
+			inLimit("tokenbucket",
+				tokenbucket.Bucket{Capacity: 1e9, Rate: 1e9, Interval: time.Minute}.OnRedis),
+			inLimit("fixedwindow", fixedwindow.Window{Rate: 1e9, Interval: time.Minute}.OnRedis),
+			inLimit("slidingwindow.Counter", slidingwindow.Counter{Rate: 1e9, Interval: time.Minute}.OnRedis),
 			rivalRate, {"redis_rate, AutoPipeline", limiter(1, redisRate(together, false)), true},
 			rivalUlule, {"ulule/limiter, AutoPipeline", limiter(1, ululeLimiter(together)), true},
 			rivalRueidis,
@@ -141,16 +147,18 @@ var scenarios = []scenario{
 		terms: terms{many, time.Hour}, keys: 1000, crowds: []crowd{{1, 1}, {64, 1}},
 		warmup: 100 * time.Millisecond, span: 500 * time.Millisecond,
 		rows: []contestant{
-			inLimit("fixedwindow", fixedwindow.Window{Rate: many, Interval: time.Hour}),
+			inLimit("fixedwindow", fixedwindow.Window{Rate: many, Interval: time.Hour}.OnRedis),
 			rivalUlule, rivalRueidis,
-			inLimit("leakybucket.Meter", leakybucket.Meter{Capacity: many, Rate: many, Interval: time.Hour}),
+			inLimit("leakybucket.Meter",
+				leakybucket.Meter{Capacity: many, Rate: many, Interval: time.Hour}.OnRedis),
 			rivalRate,
 			// More than a permit for each µs: a queue grants one by one.
 			inLimit("leakybucket.Queue",
-				leakybucket.Queue{Rate: 1 << 40, Interval: time.Second, Capacity: many}),
-			inLimit("tokenbucket", tokenbucket.Bucket{Capacity: many, Rate: many, Interval: time.Hour}),
-			inLimit("slidingwindow.Counter", slidingwindow.Counter{Rate: many, Interval: time.Hour}),
-			inLimit("slidingwindow.Log", slidingwindow.Log{Rate: many, Interval: time.Hour}),
+				leakybucket.Queue{Rate: 1 << 40, Interval: time.Second, Capacity: many}.OnRedis),
+			inLimit("tokenbucket",
+				tokenbucket.Bucket{Capacity: many, Rate: many, Interval: time.Hour}.OnRedis),
+			inLimit("slidingwindow.Counter", slidingwindow.Counter{Rate: many, Interval: time.Hour}.OnRedis),
+			inLimit("slidingwindow.Log", slidingwindow.Log{Rate: many, Interval: time.Hour}.OnRedis),
 		},
 		columns: []column{
 			{"1: p50 µs", 0, p50, neither}, {"64: calls/s", 1, perSecond, neither},

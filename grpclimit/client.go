@@ -18,16 +18,16 @@ import (
 // gRPC sends it several times. It panics if limiter or key is nil, or limiter cannot reserve what
 // WithSettle or WithActual asks for.
 //
-// If limiter is a limit.KeyedAcquirer, such as a Keyed or limit.Shared of a RateLimiter, the call
-// waits in its line. Otherwise the interceptor calls Allow again after RetryAfter, and refuses a
+// If the limiter of a key is a limit.Acquirer, such as that of a Keyed or a RateLimiter of limit.Shared, the
+// call waits in its line. Otherwise the interceptor calls Allow again after RetryAfter, and refuses a
 // call at once if it would wait longer than its deadline or WithMaxWait.
 //
 // The errors are statuses as on a server, for calls that were not sent: RESOURCE_EXHAUSTED, with
 // RetryInfo if the limiter reports the time, for a call that may not wait long enough; CANCELED or
 // DEADLINE_EXCEEDED for a call that ended while it waited; UNAVAILABLE if the limiter failed
 // (WithFailOpen). WithTimeout does not bound Acquire: give its Client a budget.
-func UnaryClientInterceptor(
-	limiter limit.Keyed, key Key, opts ...ClientOption,
+func UnaryClientInterceptor[L limit.Limiter](
+	limiter limit.Keyed[L], key Key, opts ...ClientOption,
 ) grpc.UnaryClientInterceptor {
 	g := newClientGate(limiter, key, opts)
 	return func(
@@ -42,8 +42,8 @@ func UnaryClientInterceptor(
 // StreamClientInterceptor is UnaryClientInterceptor for streams. A stream waits before it begins, or,
 // with WithPerMessage, before each message that it sends. Then SendMsg returns the refusal and cancels
 // the stream.
-func StreamClientInterceptor(
-	limiter limit.Keyed, key Key, opts ...ClientOption,
+func StreamClientInterceptor[L limit.Limiter](
+	limiter limit.Keyed[L], key Key, opts ...ClientOption,
 ) grpc.StreamClientInterceptor {
 	g := newClientGate(limiter, key, opts)
 	return func(
@@ -57,12 +57,12 @@ func StreamClientInterceptor(
 	}
 }
 
-func newClientGate(limiter limit.Keyed, key Key, opts []ClientOption) *gate {
+func newClientGate[L limit.Limiter](limiter limit.Keyed[L], key Key, opts []ClientOption) *gate {
 	g := newGate(limiter, key)
 	for _, opt := range opts {
 		opt.forClient(g)
 	}
-	g.findReserver()
+	g.checkReserver()
 	return g
 }
 
@@ -153,21 +153,20 @@ func (s *clientStream) RecvMsg(message any) error {
 // wait waits for the permits: in the line of the limiter, or until RetryAfter.
 func (b *booking) wait(ctx context.Context, key string, permits int64) (limit.Result, error) {
 	g := b.gate
-	line, inLine := g.limiter.(limit.KeyedAcquirer)
 	switch {
 	case g.shadow || g.bounded && g.maxWait <= 0:
 		return b.allow(ctx, key, permits)
-	case g.reserver != nil:
+	case g.reserves():
 		timeout := time.Duration(math.MaxInt64)
 		if g.bounded {
 			timeout = g.maxWait
 		}
 		var err error
 		b.key, b.Estimate = key, permits
-		b.Reservation, err = g.reserver.Reserve(ctx, key, permits, timeout)
+		b.Reservation, err = g.limits.Reserve(ctx, key, permits, timeout)
 		return limit.Result{Allowed: b.Reservation != nil}, err
-	case inLine:
-		return g.acquire(ctx, line, key, permits)
+	case g.limits.Acquire != nil:
+		return g.acquire(ctx, key, permits)
 	}
 	ask := func() (limit.Result, error) { return g.allow(ctx, key, permits) }
 	return admission.Poll(ctx, g.latest(ctx), ask)
@@ -183,16 +182,14 @@ func (g *gate) latest(ctx context.Context) time.Time {
 }
 
 // acquire waits in the line of a limiter. A call that waits for maxWait is refused.
-func (g *gate) acquire(
-	ctx context.Context, line limit.KeyedAcquirer, key string, permits int64,
-) (limit.Result, error) {
+func (g *gate) acquire(ctx context.Context, key string, permits int64) (limit.Result, error) {
 	within := ctx
 	if g.bounded {
 		var cancel context.CancelFunc
 		within, cancel = context.WithTimeout(ctx, g.maxWait)
 		defer cancel()
 	}
-	err := line.Acquire(within, key, permits)
+	err := g.limits.Acquire(within, key, permits)
 	if err != nil && err == within.Err() && ctx.Err() == nil {
 		return limit.Result{}, nil
 	}

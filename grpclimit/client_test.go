@@ -24,7 +24,7 @@ type line struct {
 	err  error
 }
 
-func inLine(l *line) limit.Keyed { return limit.Shared(l) }
+func inLine(l *line) limit.Keyed[limit.Limiter] { return limit.Shared[limit.Limiter](l) }
 
 func (l *line) Allow(context.Context, int64) (limit.Result, error) {
 	return refusedFor(l.wait).result, l.err
@@ -46,9 +46,9 @@ func (l *line) Acquire(ctx context.Context, n int64) error {
 // would wait too long, at once if the limiter tells how long, and ends with the context of the call.
 func TestClientWaits(t *testing.T) {
 	const s, minute, hour = time.Second, time.Minute, time.Hour
-	asks := func(d time.Duration) limit.Keyed { return saying(refusedFor(d)) }
-	lines := func(d time.Duration) limit.Keyed { return inLine(&line{wait: d}) }
-	fails := func(err error) (asks, lines limit.Keyed) {
+	asks := func(d time.Duration) limit.Keyed[limit.Limiter] { return saying(refusedFor(d)) }
+	lines := func(d time.Duration) limit.Keyed[limit.Limiter] { return inLine(&line{wait: d}) }
+	fails := func(err error) (asks, lines limit.Keyed[limit.Limiter]) {
 		return saying(outcome{err: err}), inLine(&line{err: err})
 	}
 	broken, brokenLine := fails(errors.Join(context.DeadlineExceeded, errSecret))
@@ -56,7 +56,7 @@ func TestClientWaits(t *testing.T) {
 	open, shadow := grpclimit.WithFailOpen(), grpclimit.WithShadow()
 	most := grpclimit.WithMaxWait
 	for name, test := range map[string]struct {
-		limiter  limit.Keyed
+		limiter  limit.Keyed[limit.Limiter]
 		deadline time.Duration
 		opt      grpclimit.ClientOption
 		want     codes.Code

@@ -33,7 +33,7 @@ func TestDecisions(t *testing.T) {
 }
 
 func decide(
-	t *testing.T, d admissiontest.Decision, open, shadow bool, limiter limit.Keyed,
+	t *testing.T, d admissiontest.Decision, open, shadow bool, limiter limit.Keyed[limit.Func],
 ) (peer string, told []error) {
 	var seen grpclimit.Decision
 	opts := []grpclimit.ServerOption{

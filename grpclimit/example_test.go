@@ -87,9 +87,9 @@ func withMiddleware(client *rratelimiter.Client) *grpc.Server {
 
 func ExampleUnaryServerInterceptor() {
 	// A Keyed shares the limits over Redis; this one refuses all users.
-	users := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) {
+	users := limit.Shared(limit.Func(func(context.Context, int64) (limit.Result, error) {
 		return limit.Result{Limit: 1, Interval: time.Minute, RetryAfter: 42 * time.Second}, nil
-	})
+	}))
 	interceptor := grpclimit.UnaryServerInterceptor(users, grpclimit.ByMetadata("x-user"),
 		grpclimit.WithPolicy("user"), logged(slog.New(slog.DiscardHandler)))
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-user", "alice"))

@@ -67,19 +67,21 @@ func refusedFor(d time.Duration) outcome {
 
 func saying(outcomes ...outcome) *fakeLimiter { return &fakeLimiter{outcomes: outcomes} }
 
-func (f *fakeLimiter) Allow(_ context.Context, key string, n int64) (limit.Result, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked = append(f.asked, attempt{key, n, time.Now()})
-	o := f.outcomes[min(len(f.asked), len(f.outcomes))-1]
-	return o.result, o.err
+func (f *fakeLimiter) For(key string) limit.Limiter {
+	return limit.Func(func(_ context.Context, n int64) (limit.Result, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.asked = append(f.asked, attempt{key, n, time.Now()})
+		o := f.outcomes[min(len(f.asked), len(f.outcomes))-1]
+		return o.result, o.err
+	})
 }
 
 // silent is a limiter that returns when its context ends.
-var silent = limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
+var silent = limit.Shared(limit.Func(func(ctx context.Context, _ int64) (limit.Result, error) {
 	<-ctx.Done()
 	return limit.Result{}, ctx.Err()
-})
+}))
 
 // attempts returns the calls so far.
 func (f *fakeLimiter) attempts() []attempt {
@@ -182,7 +184,9 @@ func serve(
 }
 
 // limited returns the options of a server with both interceptors.
-func limited(limiter limit.Keyed, key grpclimit.Key, opts ...grpclimit.ServerOption) []grpc.ServerOption {
+func limited[L limit.Limiter](
+	limiter limit.Keyed[L], key grpclimit.Key, opts ...grpclimit.ServerOption,
+) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(limiter, key, opts...)),
 		grpc.StreamInterceptor(grpclimit.StreamServerInterceptor(limiter, key, opts...)),
@@ -190,7 +194,7 @@ func limited(limiter limit.Keyed, key grpclimit.Key, opts ...grpclimit.ServerOpt
 }
 
 // waiting returns the options of a client with both interceptors.
-func waiting(limiter limit.Keyed, opts ...grpclimit.ClientOption) []grpc.DialOption {
+func waiting[L limit.Limiter](limiter limit.Keyed[L], opts ...grpclimit.ClientOption) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithUnaryInterceptor(grpclimit.UnaryClientInterceptor(limiter, grpclimit.ByMethod, opts...)),
 		grpc.WithStreamInterceptor(grpclimit.StreamClientInterceptor(limiter, grpclimit.ByMethod, opts...)),

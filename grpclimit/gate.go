@@ -16,9 +16,9 @@ const defaultTimeout = 100 * time.Millisecond
 
 // A gate decides which calls go on. All interceptors share it.
 type gate struct {
-	limiter limit.Keyed
-	wrong   error // the result of limit.Validate
-	key     Key
+	limits admission.Limits
+	wrong  error // the result of limit.Validate
+	key    Key
 
 	cost    func(ctx context.Context, fullMethod string, message any) int64 // nil: 1
 	hook    func(ctx context.Context, d Decision)                           // may be nil
@@ -27,19 +27,19 @@ type gate struct {
 
 	open, shadow, perMessage bool
 
-	settles  bool // the handler or the reader of a stream may call Settle
-	actual   func(ctx context.Context, o Outcome) int64
-	reserver limit.KeyedReserver // is limiter, nil if calls do not reserve, or rules do
+	settles bool // the handler or the reader of a stream may call Settle
+	actual  func(ctx context.Context, o Outcome) int64
 
 	bounded bool // maxWait is set
 	maxWait time.Duration
 }
 
-func newGate(limiter limit.Keyed, key Key) *gate {
+func newGate[L limit.Limiter](limiter limit.Keyed[L], key Key) *gate {
 	if limiter == nil || key == nil {
 		panic("grpclimit: the limiter or the key is nil")
 	}
-	return &gate{limiter: limiter, key: key, timeout: defaultTimeout, wrong: limit.Validate(limiter)}
+	limits, err := admission.LimitsOf(limiter)
+	return &gate{limits: limits, key: key, timeout: defaultTimeout, wrong: err}
 }
 
 // An ask gets the result for one call. A server gets it at once; a client waits for permits.
@@ -120,7 +120,7 @@ func (g *gate) judge(ctx context.Context, r limit.Result, err error) *refusal {
 func (g *gate) allow(ctx context.Context, key string, permits int64) (limit.Result, error) {
 	ctx, cancel := g.within(ctx)
 	defer cancel()
-	return g.limiter.Allow(ctx, key, permits)
+	return g.limits.Allow(ctx, key, permits)
 }
 
 // within bounds ctx by the timeout.
@@ -202,7 +202,7 @@ func WithHook(hook func(ctx context.Context, d Decision)) Option {
 
 // WithMaxWait bounds how long a client waits for its turn. A call that would have to wait
 // longer is refused with RESOURCE_EXHAUSTED: after d if it waits in the line of the limiter (a
-// limit.KeyedAcquirer), at once if it waits for RetryAfter. The default is the end of the call's
+// limit.Acquirer), at once if it waits for RetryAfter. The default is the end of the call's
 // context; with 0 or less the call does not wait.
 func WithMaxWait(d time.Duration) ClientOption {
 	return clientOption(func(g *gate) { g.bounded, g.maxWait = true, d })

@@ -51,7 +51,7 @@ func newRulesGate(r *rules.Rules, opts []ServerOption) *gate {
 	if r == nil {
 		panic("grpclimit: the rules are nil")
 	}
-	g := newGate(limit.KeyedFunc(nil), ByMethod) // an asker asks the rules instead
+	g := &gate{key: ByMethod, timeout: defaultTimeout} // an asker asks the rules
 	for _, opt := range opts {
 		opt.forServer(g)
 	}

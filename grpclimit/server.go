@@ -17,8 +17,8 @@ import (
 // Put it in front of interceptors that send a header: a client retries only if the refusal is all
 // that it gets (Trailers-Only). It panics if limiter or key is nil, or limiter cannot reserve what
 // WithSettle or WithActual asks for.
-func UnaryServerInterceptor(
-	limiter limit.Keyed, key Key, opts ...ServerOption,
+func UnaryServerInterceptor[L limit.Limiter](
+	limiter limit.Keyed[L], key Key, opts ...ServerOption,
 ) grpc.UnaryServerInterceptor {
 	g := newServerGate(limiter, key, opts)
 	return func(
@@ -32,8 +32,8 @@ func UnaryServerInterceptor(
 // StreamServerInterceptor is UnaryServerInterceptor for streams. A stream is charged when it begins,
 // or, with WithPerMessage, for each message that it receives. From a refused message on, RecvMsg
 // returns the refusal, which becomes the status of the stream whatever the handler returns.
-func StreamServerInterceptor(
-	limiter limit.Keyed, key Key, opts ...ServerOption,
+func StreamServerInterceptor[L limit.Limiter](
+	limiter limit.Keyed[L], key Key, opts ...ServerOption,
 ) grpc.StreamServerInterceptor {
 	g := newServerGate(limiter, key, opts)
 	return func(
@@ -44,12 +44,12 @@ func StreamServerInterceptor(
 	}
 }
 
-func newServerGate(limiter limit.Keyed, key Key, opts []ServerOption) *gate {
+func newServerGate[L limit.Limiter](limiter limit.Keyed[L], key Key, opts []ServerOption) *gate {
 	g := newGate(limiter, key)
 	for _, opt := range opts {
 		opt.forServer(g)
 	}
-	g.findReserver()
+	g.checkReserver()
 	return g
 }
 
@@ -143,7 +143,7 @@ type Limiter struct{ gate *gate }
 // NewLimiter returns a Limiter on limiter, with the options of a server; WithPerMessage, WithSettle and
 // WithActual have no effect, and the message of WithCost is nil. The method passed to key
 // is that of the call on a server, and empty on a client. It panics if limiter or key is nil.
-func NewLimiter(limiter limit.Keyed, key Key, opts ...ServerOption) *Limiter {
+func NewLimiter[L limit.Limiter](limiter limit.Keyed[L], key Key, opts ...ServerOption) *Limiter {
 	return &Limiter{newServerGate(limiter, key, opts)}
 }
 

@@ -56,16 +56,17 @@ func TestBugsOfTheProgramPanic(t *testing.T) {
 		build func()
 		want  string
 	}{
-		"unary server":  {func() { grpclimit.UnaryServerInterceptor(nil, method) }, "is nil"},
+		"unary server":  {func() { grpclimit.UnaryServerInterceptor[limit.Limiter](nil, method) }, "is nil"},
 		"stream server": {func() { grpclimit.StreamServerInterceptor(saying(granted), nil) }, "is nil"},
-		"unary client":  {func() { grpclimit.UnaryClientInterceptor(nil, method) }, "is nil"},
+		"unary client":  {func() { grpclimit.UnaryClientInterceptor[limit.Limiter](nil, method) }, "is nil"},
 		"stream client": {func() { grpclimit.StreamClientInterceptor(saying(granted), nil) }, "is nil"},
-		"adapter":       {func() { grpclimit.NewLimiter(nil, method) }, "is nil"},
+		"adapter":       {func() { grpclimit.NewLimiter[limit.Limiter](nil, method) }, "is nil"},
 		"rules":         {func() { grpclimit.UnaryServerRules(nil, nil) }, "are nil"},
 		"no reserver": {
-			func() { grpclimit.UnaryServerInterceptor(saying(granted), method, settle) }, "KeyedReserver"},
+			func() { grpclimit.UnaryServerInterceptor(saying(granted), method, settle) }, "limit.Reserver"},
 		"messages": {func() {
-			grpclimit.StreamClientInterceptor(&account{}, method, settle, grpclimit.WithPerMessage())
+			one := limit.Shared(&account{})
+			grpclimit.StreamClientInterceptor(one, method, settle, grpclimit.WithPerMessage())
 		}, "WithPerMessage"},
 	} {
 		func() {

@@ -29,10 +29,10 @@ func Settle(ctx context.Context, actual ...int64) error { return admission.Settl
 
 // WithSettle reserves the cost of a call as an estimate (WithCost), which Settle corrects: in the handler
 // of a server, or for a stream of a client. A client's unary call has no context in which Settle could
-// find it: use WithActual. An estimate that is never settled counts. The limiter must be a
-// limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group, and WithPerMessage
-// must not be set: otherwise the constructor of the interceptor panics. Rules determine which limits are
-// settled (UnaryServerRules).
+// find it: use WithActual. An estimate that is never settled counts. The limiter of a key must be a
+// limit.Reserver, such as that of a Keyed, or a RateLimiter or Group of limit.Shared, and WithPerMessage must
+// not be set: otherwise the constructor of the interceptor panics. Rules determine which limits are settled
+// (UnaryServerRules).
 func WithSettle() Option { return option(func(g *gate) { g.settles = true }) }
 
 // An Outcome is the outcome of a call, for WithActual.
@@ -67,15 +67,11 @@ func WithActual(actual func(ctx context.Context, o Outcome) int64) Option {
 // reserves reports whether calls reserve their cost.
 func (g *gate) reserves() bool { return g.settles || g.actual != nil }
 
-// findReserver finds the limiter that reserves, if the options ask for one.
-func (g *gate) findReserver() {
+// checkReserver panics if the options ask for limiters that reserve, and these do not.
+func (g *gate) checkReserver() {
 	g.refusePerMessage()
-	if !g.reserves() {
-		return
-	}
-	var ok bool
-	if g.reserver, ok = g.limiter.(limit.KeyedReserver); !ok {
-		panic("grpclimit: the limiter is no limit.KeyedReserver, must be one for WithSettle and WithActual")
+	if g.reserves() && g.wrong == nil && g.limits.Reserve == nil {
+		panic("grpclimit: the limiter is no limit.Reserver, must be one for WithSettle and WithActual")
 	}
 }
 
@@ -113,13 +109,13 @@ func (g *gate) newBooking(ctx context.Context, fullMethod string) *booking {
 
 // allow makes one attempt within the timeout.
 func (b *booking) allow(ctx context.Context, key string, permits int64) (result limit.Result, err error) {
-	if b.gate.reserver == nil {
+	if !b.gate.reserves() {
 		return b.gate.allow(ctx, key, permits)
 	}
 	ctx, cancel := b.gate.within(ctx)
 	defer cancel()
 	b.key, b.Estimate = key, permits
-	b.Reservation, result, err = b.gate.reserver.TryReserve(ctx, key, permits)
+	b.Reservation, result, err = b.gate.limits.TryReserve(ctx, key, permits)
 	b.Several = result.Each != nil
 	return result, err
 }

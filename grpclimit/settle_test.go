@@ -33,7 +33,8 @@ func costs(n int64, last *grpclimit.Outcome) grpclimit.Option {
 // Each call is settled as the table says, and the hook gets the errors.
 func TestSettlements(t *testing.T) {
 	admissiontest.PlaySettlements(t, grpclimit.Settle, func(
-		t *testing.T, s admissiontest.Settlement, limiter limit.Keyed, handler func(context.Context),
+		t *testing.T, s admissiontest.Settlement, limiter limit.Keyed[*account],
+		handler func(context.Context),
 	) (told []error) {
 		opts := []grpclimit.ServerOption{grpclimit.WithSettle(),
 			grpclimit.WithCost(func(context.Context, string, any) int64 { return s.Cost }),
@@ -70,8 +71,8 @@ func TestActualLearnsTheOutcome(t *testing.T) {
 	}
 	var server, client grpclimit.Outcome
 	l, turns := &account{Left: 100}, &account{Left: 100}
-	c := serve(t, &service{}, limited(l, grpclimit.ByMethod, ten, costs(1, &server)),
-		waiting(turns, ten, costs(2, &client))...)
+	c := serve(t, &service{}, limited(limit.Shared(l), grpclimit.ByMethod, ten, costs(1, &server)),
+		waiting(limit.Shared(turns), ten, costs(2, &client))...)
 	redistest.NoError(t, emptyCall(t.Context(), c))
 	wants(server, unaryMethod, 0, 0, codes.OK)
 	wants(client, unaryMethod, 0, 0, codes.OK)
@@ -96,7 +97,7 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last grpclimit.Outcome
 		turns := &account{Left: 100}
-		c := serve(t, &service{}, nil, waiting(turns, ten, costs(2, &last))...)
+		c := serve(t, &service{}, nil, waiting(limit.Shared(turns), ten, costs(2, &last))...)
 		ctx, leave := context.WithCancel(t.Context())
 		stream := redistest.Must(c.FullDuplexCall(ctx))(t)
 		redistest.NoError(t, stream.Send(&testpb.StreamingOutputCallRequest{}))
@@ -109,7 +110,7 @@ func TestStreamsOfAClientSettle(t *testing.T) {
 			t.Errorf("%v, %+v", err, last)
 		}
 		turns = &account{Left: 100}
-		c = serve(t, &service{}, nil, waiting(turns, ten, grpclimit.WithSettle())...)
+		c = serve(t, &service{}, nil, waiting(limit.Shared(turns), ten, grpclimit.WithSettle())...)
 		ctx, leave = context.WithCancel(t.Context())
 		defer leave()
 		stream = redistest.Must(c.FullDuplexCall(ctx))(t)

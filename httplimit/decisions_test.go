@@ -41,7 +41,7 @@ type problem struct {
 }
 
 func decide(
-	t *testing.T, d admissiontest.Decision, open, shadow bool, limiter limit.Keyed,
+	t *testing.T, d admissiontest.Decision, open, shadow bool, limiter limit.Keyed[limit.Func],
 ) (visitor string, told []error) {
 	var seen httplimit.Decision
 	hook := func(_ *http.Request, d httplimit.Decision) { seen, told = d, append(told, d.Err) }

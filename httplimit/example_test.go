@@ -99,9 +99,9 @@ func ExampleMiddleware_Admit() {
 }
 
 func ExampleWithErrorHook() {
-	redisIsAway := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) {
+	redisIsAway := limit.Shared(limit.Func(func(context.Context, int64) (limit.Result, error) {
 		return limit.Result{}, errors.New("dial tcp 10.1.2.3:6379: connection refused")
-	})
+	}))
 	m, err := httplimit.New(redisIsAway, httplimit.ByAddress(),
 		httplimit.WithTimeout(50*time.Millisecond),
 		httplimit.WithFallback(httplimit.FallbackAllow),

@@ -23,27 +23,34 @@ import (
 )
 
 // newMemory returns limits in memory. Their time is that of the bubble in a synctest.
-func newMemory(t testing.TB, rate int64, interval time.Duration) limit.Keyed {
+func newMemory(t testing.TB, rate int64, interval time.Duration) limit.Ledger {
 	t.Helper()
-	return redistest.Must(slidingwindow.Log{Rate: rate, Interval: interval}.InMemoryKeyed())(t)
+	return redistest.Must(slidingwindow.Log{Rate: rate, Interval: interval}.InMemory())(t)
 }
 
+type limiters = limit.Keyed[limit.Limiter]
+
+// asks returns a Keyed whose limiters are a function.
+func asks(f limit.Func) limiters { return limit.Shared[limit.Limiter](f) }
+
 // says returns a Keyed that always returns the same.
-func says(result limit.Result, err error) limit.Keyed {
-	return limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) { return result, err })
+func says(result limit.Result, err error) limiters {
+	return asks(func(context.Context, int64) (limit.Result, error) { return result, err })
 }
 
 // silent is a Keyed that returns when its context ends.
-var silent = limit.KeyedFunc(func(ctx context.Context, _ string, _ int64) (limit.Result, error) {
+var silent = asks(waits)
+
+func waits(ctx context.Context, _ int64) (limit.Result, error) {
 	<-ctx.Done()
 	return limit.Result{}, ctx.Err()
-})
+}
 
 // errSecret is an error that visitors must not see.
 var errSecret = errors.New("dial tcp 10.1.2.3:6379: secret")
 
-func newMiddleware(
-	t testing.TB, keyed limit.Keyed, key httplimit.KeyFunc, opts ...httplimit.Option,
+func newMiddleware[L limit.Limiter](
+	t testing.TB, keyed limit.Keyed[L], key httplimit.KeyFunc, opts ...httplimit.Option,
 ) *httplimit.Middleware {
 	t.Helper()
 	return redistest.Must(httplimit.New(keyed, key, opts...))(t)
@@ -175,7 +182,8 @@ func warmUp() {
 	defer rdb.Close()
 	client := rratelimiter.New(rdb)
 	defer client.Close()
-	if _, err := client.Keyed("first", 1, time.Minute).Allow(context.Background(), "call", 1); err != nil {
+	first := client.Keyed("first", 1, time.Minute).For("call")
+	if _, err := first.Allow(context.Background(), 1); err != nil {
 		panic(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A wrong limiter is misconfigured.
-type wrong struct{ limit.Keyed }
+type wrong struct{ limit.Ledger }
 
 func (wrong) Validate() error { return limit.ErrMisconfigured }
 
@@ -25,19 +25,19 @@ func TestInvalidArguments(t *testing.T) {
 	const mapped = "::ffff:10.0.0.0/104" // contains nothing
 	long := strings.Repeat("x", 65)
 	hook := func(*http.Request, httplimit.Decision) {}
-	keyed, one := limit.Keyed(newMemory(t, 1, time.Second)), limit.Of(newMemory(t, 1, time.Second), "k")
+	keyed := newMemory(t, 1, time.Second)
 	with := func(opt httplimit.Option) error { _, err := httplimit.New(keyed, all, opt); return err }
 	pacer := func(opt httplimit.PacerOption) error {
-		_, err := httplimit.NewPacer(nil, one, opt)
+		_, err := httplimit.NewPacer(nil, keyed, opt)
 		return err
 	}
 	retryAfter := func(opt httplimit.RetryAfterOption) error {
 		_, err := httplimit.NewRetryAfterTransport(nil, opt)
 		return err
 	}
-	allows := limit.KeyedFunc(keyed.Allow)
+	allows := limit.Shared(limit.Func(keyed.Allow))
 	for want, err := range map[string]error{
-		"New: keyed is <nil>, must not be nil":              second(httplimit.New(nil, all)),
+		"New: keyed is <nil>, must not be nil":              second(httplimit.New[limit.Ledger](nil, all)),
 		"New: key is <nil>, must not be nil":                second(httplimit.New(keyed, nil)),
 		"New: option 1 is <nil>, must not be nil":           with(nil),
 		"WithCost: cost is <nil>, must not be nil":          with(httplimit.WithCost(nil)),
@@ -67,23 +67,24 @@ func TestInvalidArguments(t *testing.T) {
 		"NewPacer: limiter is <nil>, must not be nil":       second(httplimit.NewPacer(nil, nil)),
 		"NewPacer: option 1 is <nil>, must not be nil":      pacer(nil),
 		"WithMaxWait: d is 0s, must be more than 0":         pacer(httplimit.WithMaxWait(0)),
-		"NewKeyedPacer: keyed is <nil>, must not":           second(httplimit.NewKeyedPacer(nil, nil, all)),
-		"NewKeyedPacer: key is <nil>, must not":             second(httplimit.NewKeyedPacer(nil, keyed, nil)),
-		"NewRules: rules is <nil>, must not be nil":         second(httplimit.NewRules(nil, nil)),
-		"NewRules: option 1 is <nil>, must not be":          second(httplimit.NewRules(&holding{}, nil, nil)),
-		"WithAddress: address is <nil>, must not":           with(httplimit.WithAddress(nil)),
-		"NewRetryAfterTransport: option 1 is <nil>":         retryAfter(nil),
-		"WithMaxDelay: d is 0s, must be more than 0":        retryAfter(httplimit.WithMaxDelay(0)),
-		"WithRetries: n is 11, must be 0 to 10":             retryAfter(httplimit.WithRetries(11)),
-		"WithRetries: n is -1, must be 0 to 10":             retryAfter(httplimit.WithRetries(-1)),
-		"WithActual: actual is <nil>, must not be nil":      with(httplimit.WithActual(nil)),
-		"WithReserve: estimate is <nil>, must not be nil":   pacer(httplimit.WithReserve(nil, tokens)),
-		"WithSettleErrorHook: hook is <nil>, must not be":   pacer(httplimit.WithSettleErrorHook(nil)),
-		"New: the limiter is no limit.KeyedReserver, must be one for WithSettle": second(
+		"NewKeyedPacer: keyed is <nil>, must not": second(
+			httplimit.NewKeyedPacer[limit.Ledger](nil, nil, all)),
+		"NewKeyedPacer: key is <nil>, must not":           second(httplimit.NewKeyedPacer(nil, keyed, nil)),
+		"NewRules: rules is <nil>, must not be nil":       second(httplimit.NewRules(nil, nil)),
+		"NewRules: option 1 is <nil>, must not be":        second(httplimit.NewRules(&holding{}, nil, nil)),
+		"WithAddress: address is <nil>, must not":         with(httplimit.WithAddress(nil)),
+		"NewRetryAfterTransport: option 1 is <nil>":       retryAfter(nil),
+		"WithMaxDelay: d is 0s, must be more than 0":      retryAfter(httplimit.WithMaxDelay(0)),
+		"WithRetries: n is 11, must be 0 to 10":           retryAfter(httplimit.WithRetries(11)),
+		"WithRetries: n is -1, must be 0 to 10":           retryAfter(httplimit.WithRetries(-1)),
+		"WithActual: actual is <nil>, must not be nil":    with(httplimit.WithActual(nil)),
+		"WithReserve: estimate is <nil>, must not be nil": pacer(httplimit.WithReserve(nil, tokens)),
+		"WithSettleErrorHook: hook is <nil>, must not be": pacer(httplimit.WithSettleErrorHook(nil)),
+		"New: the limiter is no limit.Reserver, must be one for WithSettle": second(
 			httplimit.New(allows, all, httplimit.WithSettle())),
-		"New: the limiter is no limit.KeyedReserver, must be one for WithSettle and WithActual": second(
+		"New: the limiter is no limit.Reserver, must be one for WithSettle and WithActual": second(
 			httplimit.New(allows, all, httplimit.WithActual(bytesSent))),
-		"NewKeyedPacer: the limiter is no limit.KeyedReserver, must be one for WithReserve": second(
+		"NewKeyedPacer: the limiter is no limit.Reserver, must be one for WithReserve": second(
 			httplimit.NewKeyedPacer(nil, allows, all, httplimit.WithReserve(ten, nil))),
 	} {
 		if !errors.Is(err, limit.ErrInvalidArgument) ||

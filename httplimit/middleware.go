@@ -15,16 +15,15 @@ import (
 // goroutines. It does not wrap the ResponseWriter, except for WithActual, so a handler can still flush
 // and hijack.
 type Middleware struct {
-	keyed limit.Keyed
-	key   KeyFunc
-	rules Rules // instead of keyed and key, with user and address
-	cost  CostFunc
+	limits admission.Limits
+	key    KeyFunc
+	rules  Rules // instead of limits and key, with user and address
+	cost   CostFunc
 
 	user, address KeyFunc
 
-	settles  bool // the handler may call Settle
-	actual   func(*http.Request, Response) int64
-	reserver limit.KeyedReserver // is keyed, nil if requests do not reserve
+	settles bool // the handler may call Settle
+	actual  func(*http.Request, Response) int64
 
 	timeout    time.Duration
 	fallback   Fallback
@@ -71,19 +70,20 @@ type Decision struct {
 //	m, err := httplimit.New(limit.Shared(all), httplimit.Constant("all"))
 //
 // The error is a limit.ErrInvalidArgument if keyed, key or an option is nil, an argument of an option is
-// out of its bounds, or keyed cannot reserve what WithSettle or WithActual asks for; or that of keyed, if
-// it is a limit.Validator.
-func New(keyed limit.Keyed, key KeyFunc, opts ...Option) (*Middleware, error) {
+// out of its bounds, or the limiters of keyed cannot reserve what WithSettle or WithActual asks for; or that
+// of limit.Validate for keyed or its limiters.
+func New[L limit.Limiter](keyed limit.Keyed[L], key KeyFunc, opts ...Option) (*Middleware, error) {
 	switch {
 	case keyed == nil:
 		return nil, nilArgument("New", "keyed")
 	case key == nil:
 		return nil, nilArgument("New", "key")
 	}
-	if err := limit.Validate(keyed); err != nil {
+	limits, err := admission.LimitsOf(keyed)
+	if err != nil {
 		return nil, err
 	}
-	return (&Middleware{keyed: keyed, key: key}).with("New", opts)
+	return (&Middleware{limits: limits, key: key}).with("New", opts)
 }
 
 // with sets the defaults and applies the options of the constructor called where.
@@ -245,11 +245,11 @@ func (m *Middleware) ask(r *http.Request, d *Decision, c *call) {
 	}
 	ctx, cancel := m.within(r.Context())
 	defer cancel()
-	if m.reserver == nil {
-		d.Result, d.Err = m.keyed.Allow(ctx, d.Key, d.Cost)
+	if !m.reserves() {
+		d.Result, d.Err = m.limits.Allow(ctx, d.Key, d.Cost)
 		return
 	}
-	c.Reservation, d.Result, d.Err = m.reserver.TryReserve(ctx, d.Key, d.Cost)
+	c.Reservation, d.Result, d.Err = m.limits.TryReserve(ctx, d.Key, d.Cost)
 	c.Several = d.Result.Each != nil
 }
 

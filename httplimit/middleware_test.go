@@ -160,9 +160,9 @@ func TestSilentLimiter(t *testing.T) {
 			called, start := false, time.Now()
 			opts := []httplimit.Option{httplimit.WithTimeout(test.timeout), httplimit.WithErrorHook(
 				func(_ *http.Request, d httplimit.Decision) { told = d.Err })}
-			keyed := limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
+			keyed := asks(func(ctx context.Context, n int64) (limit.Result, error) {
 				called = true
-				return silent(ctx, key, n)
+				return waits(ctx, n)
 			})
 			w := visit(newMiddleware(t, keyed, all, opts...), get(t).WithContext(ctx))
 			status(t, w, http.StatusServiceUnavailable)

@@ -20,12 +20,11 @@ import (
 type Pacer struct {
 	next    http.RoundTripper
 	key     KeyFunc
-	acquire func(ctx context.Context, key string) error
+	limits  admission.Limits
 	maxWait time.Duration // 0 for none
 
 	estimate CostFunc // nil if requests take 1 permit
 	actual   func(*http.Response) int64
-	reserver limit.KeyedReserver // nil without estimate
 	onError  func(*http.Request, error)
 }
 
@@ -52,11 +51,11 @@ func NewPacer(next http.RoundTripper, limiter limit.Limiter, opts ...PacerOption
 	return newPacer("NewPacer", next, limit.Shared(limiter), Constant("all"), opts)
 }
 
-// NewKeyedPacer is NewPacer with a limit for each key, such as ByHost. Requests wait in line if keyed
-// is a limit.KeyedAcquirer, such as a Keyed. A request for which key returns ErrNoLimit is sent at
-// once. With any other error it is not sent.
-func NewKeyedPacer(
-	next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts ...PacerOption,
+// NewKeyedPacer is NewPacer with a limit for each key, such as ByHost. Requests wait in line if the limiter
+// of a key is a limit.Acquirer, such as that of a Keyed. A request for which key returns ErrNoLimit is sent
+// at once. With any other error it is not sent.
+func NewKeyedPacer[L limit.Limiter](
+	next http.RoundTripper, keyed limit.Keyed[L], key KeyFunc, opts ...PacerOption,
 ) (*Pacer, error) {
 	switch {
 	case keyed == nil:
@@ -68,23 +67,19 @@ func NewKeyedPacer(
 }
 
 // newPacer returns a Pacer for the constructor called where.
-func newPacer(
-	where string, next http.RoundTripper, keyed limit.Keyed, key KeyFunc, opts []PacerOption,
+func newPacer[L limit.Limiter](
+	where string, next http.RoundTripper, keyed limit.Keyed[L], key KeyFunc, opts []PacerOption,
 ) (*Pacer, error) {
-	p := &Pacer{next: orDefault(next), key: key}
-	if a, ok := keyed.(limit.KeyedAcquirer); ok {
-		p.acquire = func(ctx context.Context, key string) error { return a.Acquire(ctx, key, 1) }
-	} else {
-		p.acquire = func(ctx context.Context, key string) error { return p.poll(ctx, keyed, key) }
+	limits, err := admission.LimitsOf(keyed)
+	if err != nil {
+		return nil, err
 	}
+	p := &Pacer{next: orDefault(next), key: key, limits: limits}
 	if err := apply(where, p, opts); err != nil {
 		return nil, err
 	}
-	if p.estimate != nil {
-		var err error
-		if p.reserver, err = reserverOf(where, keyed, "WithReserve"); err != nil {
-			return nil, err
-		}
+	if p.estimate != nil && limits.Reserve == nil {
+		return nil, noReserver(where, "WithReserve")
 	}
 	return p, nil
 }
@@ -123,7 +118,7 @@ func (p *Pacer) wait(r *http.Request) (*limit.Reservation, error) {
 		return nil, errEmptyKey
 	case err != nil:
 		return nil, err
-	case p.reserver != nil:
+	case p.estimate != nil:
 		return p.reserve(r, key)
 	}
 	ctx := r.Context()
@@ -132,7 +127,11 @@ func (p *Pacer) wait(r *http.Request) (*limit.Reservation, error) {
 		defer cancel()
 		ctx = timed
 	}
-	err = p.acquire(ctx, key)
+	if p.limits.Acquire != nil {
+		err = p.limits.Acquire(ctx, key, 1)
+	} else {
+		err = p.poll(ctx, key)
+	}
 	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
 		return nil, fmt.Errorf("%w: no permit within %v: %w", ErrWait, p.maxWait, err)
 	}
@@ -140,12 +139,12 @@ func (p *Pacer) wait(r *http.Request) (*limit.Reservation, error) {
 }
 
 // poll waits for the permit of a limiter that has no line.
-func (p *Pacer) poll(ctx context.Context, keyed limit.Keyed, key string) error {
+func (p *Pacer) poll(ctx context.Context, key string) error {
 	var latest time.Time
 	if p.maxWait > 0 {
 		latest = time.Now().Add(p.maxWait)
 	}
-	ask := func() (limit.Result, error) { return keyed.Allow(ctx, key, 1) }
+	ask := func() (limit.Result, error) { return p.limits.Allow(ctx, key, 1) }
 	result, err := admission.Poll(ctx, latest, ask)
 	if err == nil && !result.Allowed {
 		return fmt.Errorf("%w: the next permit comes in %v, must come within %v (WithMaxWait)",
@@ -171,7 +170,7 @@ func closeIdle(next http.RoundTripper) {
 const settleTimeout = time.Second
 
 // WithReserve makes requests wait for the permits that estimate returns instead of 1, and settle what the
-// response cost. The limiter must be a limit.Reserver or KeyedReserver, such as a RateLimiter or a Keyed;
+// response cost. The limiter must be a limit.Reserver, such as a RateLimiter or that of a Keyed;
 // requests wait in its line. A request is sent at once if the estimate is 0 or the error is ErrNoLimit;
 // with any other error it is not sent.
 //
@@ -207,7 +206,7 @@ func (p *Pacer) reserve(r *http.Request, key string) (*limit.Reservation, error)
 	if wait == 0 {
 		wait = math.MaxInt64
 	}
-	reservation, err := p.reserver.Reserve(r.Context(), key, n, wait)
+	reservation, err := p.limits.Reserve(r.Context(), key, n, wait)
 	if err == nil && reservation == nil {
 		err = fmt.Errorf("%w: the limiter refused %d permits", ErrWait, n)
 	}

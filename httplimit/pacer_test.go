@@ -38,15 +38,13 @@ func TestPacerObservesTheLimits(t *testing.T) {
 	})
 }
 
-// A line is a limit.KeyedAcquirer.
+// A line is a limit.Acquirer.
 type line func(ctx context.Context) error
 
-func (line) Allow(context.Context, string, int64) (limit.Result, error) {
-	return limit.Result{}, errSecret
-}
+func (line) Allow(context.Context, int64) (limit.Result, error) { return limit.Result{}, errSecret }
 
-func (l line) Acquire(ctx context.Context, key string, permits int64) error {
-	if key != "all" || permits != 1 {
+func (l line) Acquire(ctx context.Context, permits int64) error {
+	if permits != 1 {
 		return errSecret
 	}
 	return l(ctx)
@@ -56,10 +54,11 @@ func (l line) Acquire(ctx context.Context, key string, permits int64) error {
 // line of a limiter that has one.
 func TestPacerDoesNotSend(t *testing.T) {
 	empty := limit.Result{Limit: 1, RetryAfter: time.Minute}
-	crowded := line(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-	fails := line(func(context.Context) error { return limit.ErrPermitsExceedRate })
+	in := func(l line) limiters { return limit.Shared[limit.Limiter](l) }
+	crowded := in(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	fails := in(func(context.Context) error { return limit.ErrPermitsExceedRate })
 	for name, test := range map[string]struct {
-		keyed limit.Keyed
+		keyed limiters
 		key   httplimit.KeyFunc
 		opts  []httplimit.PacerOption
 		want  error
@@ -106,7 +105,7 @@ func TestPacerDoesNotSend(t *testing.T) {
 // http.Client closes idle connections through both transports.
 func TestCloseIdleConnections(t *testing.T) {
 	closes := &idle{}
-	pacer := redistest.Must(httplimit.NewPacer(closes, limit.Of(newMemory(t, 1, time.Second), "k")))(t)
+	pacer := redistest.Must(httplimit.NewPacer(closes, newMemory(t, 1, time.Second)))(t)
 	retryAfter := redistest.Must(httplimit.NewRetryAfterTransport(pacer))(t)
 	(&http.Client{Transport: retryAfter}).CloseIdleConnections()
 	if closes.n != 1 {
@@ -135,12 +134,12 @@ func ten(*http.Request) (int64, error) { return 10, nil }
 
 // reserving returns a Pacer that reserves permits of l.
 func reserving(
-	t *testing.T, next http.RoundTripper, l limit.Keyed, estimate httplimit.CostFunc,
+	t *testing.T, next http.RoundTripper, l limit.Limiter, estimate httplimit.CostFunc,
 	opts ...httplimit.PacerOption,
 ) *httplimit.Pacer {
 	t.Helper()
 	opts = append(opts, httplimit.WithReserve(estimate, tokens))
-	return redistest.Must(httplimit.NewKeyedPacer(next, l, all, opts...))(t)
+	return redistest.Must(httplimit.NewPacer(next, l, opts...))(t)
 }
 
 // On a server: a request counts what its response cost, which its header has, or its stream at the end.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"github.com/redisson-go/rratelimiter/internal/admission"
-	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // place is that of the reservations of this package in a context.
@@ -32,10 +31,9 @@ const place = "httplimit"
 func Settle(ctx context.Context, actual ...int64) error { return admission.Settle(ctx, place, actual) }
 
 // WithSettle reserves the cost of a request as an estimate (WithCost), which the handler corrects
-// with Settle once it knows. An estimate that is never settled counts. The limiter must be a
-// limit.KeyedReserver, such as a Keyed or limit.Shared of a RateLimiter or a Group. Otherwise New
-// returns a limit.ErrInvalidArgument. With NewRules, the rules determine which limits are
-// settled.
+// with Settle once it knows. An estimate that is never settled counts. The limiter of a key must be a
+// limit.Reserver, such as that of a Keyed, or a RateLimiter or Group of limit.Shared. Otherwise New returns a
+// limit.ErrInvalidArgument. With NewRules, the rules determine which limits are settled.
 //
 // The fields of the response show the estimate. Admit does not reserve, because it cannot change the
 // request that the handler gets: its estimate counts.
@@ -77,22 +75,17 @@ func WithActual(actual func(*http.Request, Response) int64) Option {
 // reserves reports whether requests reserve their cost.
 func (m *Middleware) reserves() bool { return m.settles || m.actual != nil }
 
-// checkReserver finds the limiter that reserves, if the options ask for one.
+// checkReserver returns an error of the constructor called where if the options ask for limiters that
+// reserve, and these do not.
 func (m *Middleware) checkReserver(where string) error {
-	if m.rules != nil || !m.reserves() {
+	if m.rules != nil || !m.reserves() || m.limits.Reserve != nil {
 		return nil
 	}
-	var err error
-	m.reserver, err = reserverOf(where, m.keyed, "WithSettle and WithActual")
-	return err
+	return noReserver(where, "WithSettle and WithActual")
 }
 
-// reserverOf returns keyed as a KeyedReserver, for the constructor called where and its options.
-func reserverOf(where string, keyed limit.Keyed, options string) (limit.KeyedReserver, error) {
-	if r, ok := keyed.(limit.KeyedReserver); ok {
-		return r, nil
-	}
-	return nil, invalid(where, "the limiter", "no limit.KeyedReserver", "be one for "+options)
+func noReserver(where, options string) error {
+	return invalid(where, "the limiter", "no limit.Reserver", "be one for "+options)
 }
 
 // serve calls next for a request that was not refused. c is nil if the request needs no permits.

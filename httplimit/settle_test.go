@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/admission/admissiontest"
@@ -29,7 +30,7 @@ func bytesSent(_ *http.Request, sent httplimit.Response) int64 { return sent.Byt
 // Each request is settled as the table says, and the hook gets the errors.
 func TestSettlements(t *testing.T) {
 	admissiontest.PlaySettlements(t, httplimit.Settle, func(
-		t *testing.T, s admissiontest.Settlement, keyed limit.Keyed, handler func(context.Context),
+		t *testing.T, s admissiontest.Settlement, keyed limit.Keyed[*account], handler func(context.Context),
 	) (told []error) {
 		opts := []httplimit.Option{httplimit.WithSettle(), estimated(s.Cost), httplimit.WithErrorHook(
 			func(_ *http.Request, d httplimit.Decision) {
@@ -95,7 +96,7 @@ func TestEveryWayToSendIsCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			done := make(chan httplimit.Response, 1)
-			m := newMiddleware(t, &account{Left: 1}, all, httplimit.WithActual(
+			m := newMiddleware(t, newMemory(t, 1, time.Hour), all, httplimit.WithActual(
 				func(_ *http.Request, sent httplimit.Response) int64 {
 					done <- sent
 					return 0

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
 )
 
 // In a test, a function replaces the limiter of a service.
@@ -36,22 +38,27 @@ func ExampleFunc() {
 	// welcome, in spite of: no answer from Redis
 }
 
-// Anonymous visitors have no permits left; all other visitors have 10 each.
-func ExampleOf() {
-	visitors := limit.KeyedFunc(func(_ context.Context, key string, n int64) (limit.Result, error) {
-		if key == "anonymous" {
-			return limit.Result{Name: key, Limit: 10, RetryAfter: time.Second}, nil
+// Anonymous visitors share one limit; each other visitor has a limit of 2.
+func ExampleKeyedFunc() {
+	users, err := fixedwindow.Window{Rate: 2, Interval: time.Minute}.InMemory()
+	if err != nil {
+		panic(err)
+	}
+	visitors := limit.KeyedFunc(func(key string) limit.Ledger {
+		if strings.HasPrefix(key, "anonymous") {
+			return users
 		}
-		return limit.Result{Allowed: true, Name: key, Limit: 10, Remaining: 10 - n}, nil
+		return users.For(key)
 	})
-	for _, visitor := range []string{"alice", "anonymous"} {
-		limiter := limit.Of(visitors, visitor) // a Limiter, without keys
-		result, err := limiter.Allow(context.Background(), 1)
-		fmt.Println(result.Name, result.Allowed, err)
+	for _, visitor := range []string{"anonymous 1", "anonymous 2", "alice", "anonymous 3"} {
+		result, err := visitors.For(visitor).Allow(context.Background(), 1)
+		fmt.Println(visitor, result.Allowed, err)
 	}
 	// Output:
+	// anonymous 1 true <nil>
+	// anonymous 2 true <nil>
 	// alice true <nil>
-	// anonymous false <nil>
+	// anonymous 3 false <nil>
 }
 
 // All visitors share one limit.
@@ -66,7 +73,7 @@ func ExampleShared() {
 	})
 	all := limit.Shared(one) // a Keyed, which middleware takes
 	for _, visitor := range []string{"alice", "bob", "carol"} {
-		result, err := all.Allow(context.Background(), visitor, 1)
+		result, err := all.For(visitor).Allow(context.Background(), 1)
 		fmt.Println(visitor, result.Allowed, err)
 	}
 	// Output:

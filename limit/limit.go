@@ -1,11 +1,11 @@
 // Package limit defines the interfaces of all limiters of this module, the numbers that they return, and
 // the errors. Middleware needs no more. It has no dependencies.
 //
-// A [Limiter] is one limit. A [Keyed] has a limit for each key, such as a user or an address. An [Acquirer]
-// is a Limiter that can wait for permits, a [Ledger] is one for costs that are known afterwards, and a
-// [Peeker] shows its numbers. [KeyedAcquirer], [KeyedLedger] and [KeyedPeeker] are their forms with keys.
-// [Of] returns the Limiter of one key. [Func] and [KeyedFunc] turn functions into limiters. Package
-// limittest checks that a limiter keeps the rules of this package.
+// A [Limiter] is one limit. A [Keyed] has one for each key, such as a user or an address. Some limiters do
+// more: an [Acquirer] waits for permits, a [Releaser] takes them back, a [Reserver] is for costs that are
+// known afterwards, a [Charger] takes what was spent, a [Peeker] shows its numbers. The limiters of the
+// packages under limit/ are each a [Ledger], or a type of their package. Package limittest checks that a
+// limiter keeps the rules of this package.
 package limit
 
 import (
@@ -26,11 +26,13 @@ type Limiter interface {
 	Allow(ctx context.Context, n int64) (Result, error)
 }
 
-// A Keyed has a limit for each key. It is safe for concurrent use.
-type Keyed interface {
-	// Allow is Allow of a Limiter, for the limit of key. Keys do not affect each
-	// other. An unusable key, such as an empty one, is an ErrInvalidArgument.
-	Allow(ctx context.Context, key string, n int64) (Result, error)
+// A Keyed has a limit for each key, such as a user or an address. It is safe for concurrent use. L is the
+// type of its limiters, which may do more than a Limiter must.
+type Keyed[L Limiter] interface {
+	// For returns the limiter of a key. It does not ask the store, and is cheap enough for each request.
+	// Keys do not affect each other. If a key is unusable, such as an empty one, each call of its limiter
+	// returns an ErrInvalidArgument.
+	For(key string) L
 }
 
 // An Acquirer is a Limiter that can wait for permits.
@@ -43,14 +45,6 @@ type Acquirer interface {
 	Acquire(ctx context.Context, n int64) error
 }
 
-// A KeyedAcquirer is a Keyed that can wait for permits.
-type KeyedAcquirer interface {
-	Keyed
-
-	// Acquire is Acquire of an Acquirer, for the limit of key.
-	Acquire(ctx context.Context, key string, n int64) error
-}
-
 // A Releaser is a Limiter that takes back unused permits.
 type Releaser interface {
 	Limiter
@@ -58,14 +52,6 @@ type Releaser interface {
 	// Release gives back n permits, or as many as are out. n is that of Allow. After an
 	// error of the store they may be back or not.
 	Release(ctx context.Context, n int64) error
-}
-
-// A KeyedReleaser is a Keyed that takes back unused permits.
-type KeyedReleaser interface {
-	Keyed
-
-	// Release is Release of a Releaser, for the limit of key.
-	Release(ctx context.Context, key string, n int64) error
 }
 
 // A Peeker is a Limiter whose numbers can be read. All limiters of the packages under limit/ are Peekers.
@@ -78,24 +64,11 @@ type Peeker interface {
 	Peek(ctx context.Context) (Result, error)
 }
 
-// A KeyedPeeker is a Keyed whose numbers can be read.
-type KeyedPeeker interface {
-	Keyed
-
-	// Peek is Peek of a Peeker, for the limit of key.
-	Peek(ctx context.Context, key string) (Result, error)
-}
-
-// A Validator checks the arguments it was made with. Middleware calls it before the first request.
-type Validator interface {
-	// Validate returns nil, or an ErrMisconfigured that names the invalid argument. It does not
-	// ask the store.
-	Validate() error
-}
-
-// Validate calls Validate of a limiter that is a Validator, and returns nil for any other.
+// Validate returns what the method Validate of a limiter does, and nil for a limiter without one. That
+// method checks the arguments that the limiter was made with, without asking the store, and returns nil, or
+// an ErrMisconfigured that names the invalid argument. Middleware calls it before the first request.
 func Validate(limiter any) error {
-	if v, ok := limiter.(Validator); ok {
+	if v, ok := limiter.(interface{ Validate() error }); ok {
 		return v.Validate()
 	}
 	return nil
@@ -210,82 +183,21 @@ type Func func(ctx context.Context, n int64) (Result, error)
 // Allow calls f.
 func (f Func) Allow(ctx context.Context, n int64) (Result, error) { return f(ctx, n) }
 
-// KeyedFunc is a function as a Keyed.
-type KeyedFunc func(ctx context.Context, key string, n int64) (Result, error)
+// KeyedFunc returns a function as a Keyed. Each For calls it.
+func KeyedFunc[L Limiter](limiterOf func(key string) L) Keyed[L] { return keyedFunc[L](limiterOf) }
 
-// Allow calls f.
-func (f KeyedFunc) Allow(ctx context.Context, key string, n int64) (Result, error) {
-	return f(ctx, key, n)
-}
+type keyedFunc[L Limiter] func(key string) L
 
-// Of returns the Limiter of one key. If keyed is a KeyedAcquirer, the Limiter is an Acquirer.
-func Of(keyed Keyed, key string) Limiter {
-	if a, ok := keyed.(KeyedAcquirer); ok {
-		return acquirerOf{of{keyed, key}, a}
-	}
-	return of{keyed, key}
-}
+// For calls f.
+func (f keyedFunc[L]) For(key string) L { return f(key) }
 
-type of struct {
-	keyed Keyed
-	key   string
-}
+// Shared returns a Keyed with the same limiter for every key, even an empty one.
+func Shared[L Limiter](limiter L) Keyed[L] { return shared[L]{limiter} }
 
-// Allow calls Allow of the Keyed.
-func (o of) Allow(ctx context.Context, n int64) (Result, error) { return o.keyed.Allow(ctx, o.key, n) }
+type shared[L Limiter] struct{ limiter L }
 
-// Validate calls Validate of the Keyed.
-func (o of) Validate() error { return Validate(o.keyed) }
+// For returns the limiter of all keys.
+func (s shared[L]) For(string) L { return s.limiter }
 
-type acquirerOf struct {
-	of
-	acquirer KeyedAcquirer
-}
-
-// Acquire calls Acquire of the KeyedAcquirer.
-func (o acquirerOf) Acquire(ctx context.Context, n int64) error {
-	return o.acquirer.Acquire(ctx, o.key, n)
-}
-
-// Shared returns a Keyed with the same limit for every key, even an empty one. If limiter is an Acquirer or a
-// Reserver, the Keyed is a KeyedAcquirer or a KeyedReserver.
-func Shared(limiter Limiter) Keyed {
-	s := shared{limiter}
-	a, acquires := limiter.(Acquirer)
-	r, reserves := limiter.(Reserver)
-	switch {
-	case acquires && reserves:
-		return struct {
-			sharedAcquirer
-			sharedReserver
-		}{sharedAcquirer{s, a}, sharedReserver{r}}
-	case acquires:
-		return sharedAcquirer{s, a}
-	case reserves:
-		return struct {
-			shared
-			sharedReserver
-		}{s, sharedReserver{r}}
-	}
-	return s
-}
-
-type shared struct{ limiter Limiter }
-
-// Allow calls Allow of the Limiter.
-func (s shared) Allow(ctx context.Context, _ string, n int64) (Result, error) {
-	return s.limiter.Allow(ctx, n)
-}
-
-// Validate calls Validate of the Limiter.
-func (s shared) Validate() error { return Validate(s.limiter) }
-
-type sharedAcquirer struct {
-	shared
-	acquirer Acquirer
-}
-
-// Acquire calls Acquire of the Acquirer.
-func (s sharedAcquirer) Acquire(ctx context.Context, _ string, n int64) error {
-	return s.acquirer.Acquire(ctx, n)
-}
+// Validate returns the error of the limiter.
+func (s shared[L]) Validate() error { return Validate(s.limiter) }

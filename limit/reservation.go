@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -22,17 +23,6 @@ type Reserver interface {
 	TryReserve(ctx context.Context, n int64) (*Reservation, Result, error)
 }
 
-// A KeyedReserver is a Keyed for costs that are known only afterwards.
-type KeyedReserver interface {
-	Keyed
-
-	// Reserve is Reserve of a Reserver, for the limit of key.
-	Reserve(ctx context.Context, key string, n int64, timeout time.Duration) (*Reservation, error)
-
-	// TryReserve is TryReserve of a Reserver, for the limit of key.
-	TryReserve(ctx context.Context, key string, n int64) (*Reservation, Result, error)
-}
-
 // A Charger is a Limiter that takes what was spent, whatever is left.
 type Charger interface {
 	Limiter
@@ -43,37 +33,6 @@ type Charger interface {
 	Charge(ctx context.Context, n int64) (Result, error)
 }
 
-// A KeyedCharger is a Keyed that takes what was spent, whatever is left.
-type KeyedCharger interface {
-	Keyed
-
-	// Charge is Charge of a Charger, for the limit of key.
-	Charge(ctx context.Context, key string, n int64) (Result, error)
-}
-
-// A Ledger is a Limiter that takes permits back, reserves them for costs known later, and charges
-// what was spent. The limiters of packages fixedwindow, slidingwindow and tokenbucket and the Meter
-// of leakybucket are Ledgers.
-//
-// In these limiters at most 2^40 permits count as taken: Charge drops any beyond. A bucket also drops
-// the part of a debt that would take more than 3,660 days to pay. Their reservations have no ID. On
-// Redis, a Settle whose reply was lost is not sent again, because it might take effect twice: later
-// calls return its error.
-type Ledger interface {
-	Releaser
-	Reserver
-	Charger
-	Peeker
-}
-
-// A KeyedLedger has the limit of a Ledger for each key.
-type KeyedLedger interface {
-	KeyedReleaser
-	KeyedReserver
-	KeyedCharger
-	KeyedPeeker
-}
-
 // A Reservation holds permits for a cost that is known later. Settle it with what was used. If it is never
 // settled, the estimate counts as used: there is nothing to close. It is safe for concurrent use.
 type Reservation struct {
@@ -81,6 +40,7 @@ type Reservation struct {
 	settle func(ctx context.Context, actual []int64) error
 
 	failures atomic.Int64  // of settle, of callers whose context had not ended
+	once     sync.Once     // makes turn, which a reservation that is never settled does not need
 	turn     chan struct{} // full while a caller settles
 	actual   []int64       // of the first Settle; guarded by turn, as below
 	settled  bool
@@ -93,7 +53,7 @@ type Reservation struct {
 func NewReservation(
 	id func() string, settle func(ctx context.Context, actual []int64) error,
 ) *Reservation {
-	return &Reservation{id: id, settle: settle, turn: make(chan struct{}, 1)}
+	return &Reservation{id: id, settle: settle}
 }
 
 // ID returns a text by which another process can settle the reservation; empty if there is none.
@@ -123,6 +83,7 @@ func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 		return err
 	}
 	failures := r.failures.Load()
+	r.once.Do(func() { r.turn = make(chan struct{}, 1) })
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -150,21 +111,6 @@ func (r *Reservation) Settle(ctx context.Context, actual ...int64) error {
 		r.failures.Add(1)
 	}
 	return err
-}
-
-// sharedReserver has the methods that Shared adds for a Reserver.
-type sharedReserver struct{ reserver Reserver }
-
-// Reserve calls Reserve of the Reserver.
-func (s sharedReserver) Reserve(
-	ctx context.Context, _ string, n int64, timeout time.Duration,
-) (*Reservation, error) {
-	return s.reserver.Reserve(ctx, n, timeout)
-}
-
-// TryReserve calls TryReserve of the Reserver.
-func (s sharedReserver) TryReserve(ctx context.Context, _ string, n int64) (*Reservation, Result, error) {
-	return s.reserver.TryReserve(ctx, n)
 }
 
 // Cancel is Settle with nothing used.

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
-	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 )
 
@@ -61,7 +60,7 @@ func TestCallersTravelTogetherAndLeaveAlone(t *testing.T) {
 				t.Errorf("%d calls were sent in %d writes", callers*calls, n)
 			}
 			redistest.Eventually(t, "all permits of callers that left", func() bool {
-				r := redistest.Must(l.(limit.Peeker).Peek(t.Context()))(t)
+				r := redistest.Must(l.Peek(t.Context()))(t)
 				return permits-r.Remaining == granted.Load()
 			})
 		})

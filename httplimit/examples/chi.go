@@ -1,5 +1,6 @@
 // Package examples shows httplimit in other frameworks: chi, gin and echo. Each of its
-// functions is complete, and can be copied. They are a module of their own, so that users of the
+// functions is complete, and can be copied; limits may also be a
+// *rratelimiter.Keyed. They are a module of their own, so that users of the
 // library do not download the frameworks.
 package examples
 
@@ -14,7 +15,7 @@ import (
 
 // Chi returns a router in which each user, known by an API key, has a limit for all routes.
 // A Middleware's Handler has the form of chi's middleware.
-func Chi(limits limit.Keyed, handler http.HandlerFunc) (http.Handler, error) {
+func Chi(limits limit.Ledger, handler http.HandlerFunc) (http.Handler, error) {
 	m, err := httplimit.New(limits, httplimit.ByHeader("X-Api-Key"))
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func Chi(limits limit.Keyed, handler http.HandlerFunc) (http.Handler, error) {
 // ChiByRoute returns a router in which each route has a limit. chi knows the route of a
 // request when it has found its handler, so the middleware is that of the route: With, not
 // Use. Its pattern has braces, which a limiter in Redis refuses as part of a key.
-func ChiByRoute(limits limit.Keyed, handler http.HandlerFunc) (http.Handler, error) {
+func ChiByRoute(limits limit.Ledger, handler http.HandlerFunc) (http.Handler, error) {
 	router := chi.NewRouter()
 	for _, route := range []struct{ name, pattern string }{{"user", "/users/{id}"}, {"users", "/users"}} {
 		m, err := httplimit.New(limits, httplimit.Constant(route.name))

@@ -11,7 +11,7 @@ import (
 
 // Echo returns a server in which each user, known by an API key, has a limit for all routes.
 // WrapMiddleware of echo takes a Middleware's Handler.
-func Echo(limits limit.Keyed, handler echo.HandlerFunc) (http.Handler, error) {
+func Echo(limits limit.Ledger, handler echo.HandlerFunc) (http.Handler, error) {
 	m, err := httplimit.New(limits, httplimit.ByHeader("X-Api-Key"))
 	if err != nil {
 		return nil, err

@@ -18,9 +18,9 @@ import (
 )
 
 // limits returns two permits an hour for each key.
-func limits(t *testing.T) limit.Keyed {
+func limits(t *testing.T) limit.Ledger {
 	t.Helper()
-	return redistest.Must(slidingwindow.Log{Rate: 2, Interval: time.Hour}.InMemoryKeyed())(t)
+	return redistest.Must(slidingwindow.Log{Rate: 2, Interval: time.Hour}.InMemory())(t)
 }
 
 // visit sends a request to a server, and returns the status, the body and the field RateLimit.
@@ -38,14 +38,14 @@ func visit(t *testing.T, url, apiKey string) (status int, body, field string) {
 // and the writer can flush.
 func TestFrameworks(t *testing.T) {
 	gin.SetMode(gin.TestMode)
-	for name, build := range map[string]func(limit.Keyed) (http.Handler, error){
-		"chi": func(limits limit.Keyed) (http.Handler, error) {
+	for name, build := range map[string]func(limit.Ledger) (http.Handler, error){
+		"chi": func(limits limit.Ledger) (http.Handler, error) {
 			return Chi(limits, func(w http.ResponseWriter, _ *http.Request) { welcome(t, w) })
 		},
-		"gin": func(limits limit.Keyed) (http.Handler, error) {
+		"gin": func(limits limit.Ledger) (http.Handler, error) {
 			return Gin(limits, func(c *gin.Context) { welcome(t, c.Writer) })
 		},
-		"echo": func(limits limit.Keyed) (http.Handler, error) {
+		"echo": func(limits limit.Ledger) (http.Handler, error) {
 			return Echo(limits, func(c echo.Context) error { welcome(t, c.Response()); return nil })
 		},
 	} {

@@ -10,7 +10,7 @@ import (
 )
 
 // Gin returns an engine in which each user, known by an API key, has a limit for all routes.
-func Gin(limits limit.Keyed, handler gin.HandlerFunc) (http.Handler, error) {
+func Gin(limits limit.Ledger, handler gin.HandlerFunc) (http.Handler, error) {
 	m, err := httplimit.New(limits, httplimit.ByHeader("X-Api-Key"))
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // reserved returns a reservation of 5 permits.
 func reserved(t *testing.T, a *fixtures.Account) *limit.Reservation {
 	t.Helper()
-	return redistest.Must(a.Reserve(t.Context(), "k", 5, 0))(t)
+	return redistest.Must(a.Reserve(t.Context(), 5, 0))(t)
 }
 
 // Settle settles the reservations of all middleware around a handler, each with the same amount, and those of

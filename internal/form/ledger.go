@@ -9,76 +9,23 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Ledger returns a limiter as a limit.Ledger, or the error of its making. The Rule of the limiter has
-// charges.
-func Ledger(l Lone, err error) (limit.Ledger, error) {
+// Ledger returns forms as a limit.Ledger, or the error of their making. Their Rule has charges.
+func Ledger(f Forms, err error) (limit.Ledger, error) {
 	if err != nil {
-		return nil, err
+		return limit.Ledger{}, err
 	}
-	return ledger{l, books{l}}, nil
-}
-
-// KeyedLedger is Ledger for a limiter with keys.
-func KeyedLedger(l Keyed, err error) (limit.KeyedLedger, error) {
-	if err != nil {
-		return nil, err
-	}
-	return keyedLedger{l, books{l}}, nil
-}
-
-type ledger struct {
-	Lone
-	books books
-}
-
-// Reserve implements limit.Reserver.
-func (l ledger) Reserve(ctx context.Context, n int64, timeout time.Duration) (*limit.Reservation, error) {
-	return l.books.reserve(ctx, "", n, timeout)
-}
-
-// TryReserve implements limit.Reserver.
-func (l ledger) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
-	return l.books.tryReserve(ctx, "", n)
-}
-
-// Charge implements limit.Charger.
-func (l ledger) Charge(ctx context.Context, n int64) (limit.Result, error) {
-	return l.books.Debit(ctx, "", n)
-}
-
-type keyedLedger struct {
-	Keyed
-	books books
-}
-
-// Reserve implements limit.KeyedReserver.
-func (l keyedLedger) Reserve(
-	ctx context.Context, key string, n int64, timeout time.Duration,
-) (*limit.Reservation, error) {
-	return l.books.reserve(ctx, key, n, timeout)
-}
-
-// TryReserve implements limit.KeyedReserver.
-func (l keyedLedger) TryReserve(
-	ctx context.Context, key string, n int64,
-) (*limit.Reservation, limit.Result, error) {
-	return l.books.tryReserve(ctx, key, n)
-}
-
-// Charge implements limit.KeyedCharger.
-func (l keyedLedger) Charge(ctx context.Context, key string, n int64) (limit.Result, error) {
-	return l.books.Debit(ctx, key, n)
+	return limit.NewLedger(books{f.One}, books{f.Each}), nil
 }
 
 // books make reservations of grants that can be returned.
 type books struct{ Form }
 
-// reserve asks again when the permits of a refusal are due, until that is too late.
-func (b books) reserve(
+// Reserve asks again when the permits of a refusal are due, until that is too late.
+func (b books) Reserve(
 	ctx context.Context, key string, n int64, timeout time.Duration,
 ) (*limit.Reservation, error) {
 	for end := time.Now().Add(max(0, timeout)); ; {
-		r, result, err := b.tryReserve(ctx, key, n)
+		r, result, err := b.TryReserve(ctx, key, n)
 		if err != nil || r != nil || time.Until(end) < result.RetryAfter {
 			return r, err
 		}
@@ -88,30 +35,41 @@ func (b books) reserve(
 	}
 }
 
-func (b books) tryReserve(
+// TryReserve is Reserve without waiting.
+func (b books) TryReserve(
 	ctx context.Context, key string, n int64,
 ) (*limit.Reservation, limit.Result, error) {
-	r, d, err := b.Lend(ctx, key, n)
+	return TryReserve(ctx, b.Form, key, n, MostPermits)
+}
+
+// TryReserve takes n permits, of which a Settle with fewer gives some back, and one with more, up to most,
+// charges the rest.
+func TryReserve(
+	ctx context.Context, f Form, key string, n, most int64,
+) (*limit.Reservation, limit.Result, error) {
+	r, d, err := f.Lend(ctx, key, n)
 	if err != nil || !r.Allowed {
 		return nil, r, err
 	}
-	asked := false
-	var failed error
+	var asked struct { // one allocation
+		done bool
+		err  error
+	}
 	return limit.NewReservation(nil, func(ctx context.Context, actual []int64) error {
 		switch {
-		case len(actual) != 1 || actual[0] < 0 || actual[0] > MostPermits:
-			return fmt.Errorf("%w: a reservation used %v permits, must be one number from 0 to 2^40",
-				limit.ErrInvalidArgument, actual)
-		case asked: // it may have taken effect
-			return failed
+		case len(actual) != 1 || actual[0] < 0 || actual[0] > most:
+			return fmt.Errorf("%w: a reservation used %v permits, must be one number from 0 to %d",
+				limit.ErrInvalidArgument, actual, most)
+		case asked.done: // it may have taken effect
+			return asked.err
 		}
-		asked = true
+		asked.done = true
 		switch used := actual[0]; {
 		case used < n:
-			failed = b.Return(ctx, key, n-used, d)
+			asked.err = f.Return(ctx, key, n-used, d)
 		case used > n:
-			_, failed = b.Debit(ctx, key, used-n)
+			_, asked.err = f.Charge(ctx, key, used-n)
 		}
-		return failed
+		return asked.err
 	}), r, nil
 }

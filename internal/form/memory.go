@@ -8,23 +8,15 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// InMemory returns a limiter of one limit, in this process. It calls rule once.
-func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (Lone, error) {
-	m, err := newMemory(rule, opts, 1)
+// InMemory returns the forms in this process. It calls rule once.
+func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (Forms, error) {
+	r, err := rule()
 	if err != nil {
-		return nil, err
+		return Forms{}, err
 	}
-	m.shards[0].only = new(S)
-	return lone[S]{m}, nil
-}
-
-// InMemoryKeyed returns a limiter with a limit for each key, in this process. It calls rule once.
-func InMemoryKeyed[S any](rule func() (Rule[S], error), opts []limit.Option) (Keyed, error) {
-	m, err := newMemory(rule, opts, shards)
-	if err != nil {
-		return nil, err
-	}
-	return keyed[S]{m}, nil
+	one := newMemory(r, opts, 1)
+	one.shards[0].only = new(S)
+	return Forms{one, newMemory(r, opts, shards)}, nil
 }
 
 // A memory holds the states of one Rule: that of one limit, or a cache of those of many keys.
@@ -36,11 +28,7 @@ type memory[S any] struct {
 	shards []shard[S]   // one for a limiter of one limit
 }
 
-func newMemory[S any](rule func() (Rule[S], error), opts []limit.Option, shards int) (*memory[S], error) {
-	r, err := rule()
-	if err != nil {
-		return nil, err
-	}
+func newMemory[S any](r Rule[S], opts []limit.Option, shards int) *memory[S] {
 	m := &memory[S]{
 		rule: r, clock: newClock(opts), seed: maphash.MakeSeed(), shards: make([]shard[S], shards),
 	}
@@ -48,53 +36,24 @@ func newMemory[S any](rule func() (Rule[S], error), opts []limit.Option, shards 
 		m.shards[i].seed = maphash.MakeSeed() // that of m has put the keys into the shard
 		m.shards[i].most = (max(limit.SettingsOf(opts).MostKeys, 0) + shards - 1) / shards
 	}
-	return m, nil
+	return m
 }
 
-// lone is a memory with one limit.
-type lone[S any] struct{ *memory[S] }
-
-// Allow implements limit.Limiter.
-func (l lone[S]) Allow(ctx context.Context, n int64) (r limit.Result, err error) {
+// Allow implements Form.
+func (m *memory[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
 	var d Decision
-	err = l.lend(ctx, "", n, &r, &d)
+	err = m.lend(ctx, key, n, &r, &d)
 	return r, err
 }
 
-// Release implements limit.Releaser.
-func (l lone[S]) Release(ctx context.Context, n int64) error { return l.GiveBack(ctx, "", n) }
-
-// Peek implements limit.Peeker.
-func (l lone[S]) Peek(ctx context.Context) (limit.Result, error) { return l.Look(ctx, "") }
-
-// keyed is a memory with a limit for each key.
-type keyed[S any] struct{ *memory[S] }
-
-// Allow implements limit.Keyed.
-func (k keyed[S]) Allow(ctx context.Context, key string, n int64) (r limit.Result, err error) {
-	var d Decision
-	err = k.lend(ctx, key, n, &r, &d)
-	return r, err
-}
-
-// Release implements limit.KeyedReleaser.
-func (k keyed[S]) Release(ctx context.Context, key string, n int64) error {
-	return k.GiveBack(ctx, key, n)
-}
-
-// Peek implements limit.KeyedPeeker.
-func (k keyed[S]) Peek(ctx context.Context, key string) (limit.Result, error) {
-	return k.Look(ctx, key)
-}
-
-// Lend implements Lender.
+// Lend implements Form.
 func (m *memory[S]) Lend(ctx context.Context, key string, n int64) (r limit.Result, d Decision, err error) {
 	err = m.lend(ctx, key, n, &r, &d)
 	return r, d, err
 }
 
-// Look implements Form.
-func (m *memory[S]) Look(ctx context.Context, key string) (r limit.Result, err error) {
+// Peek implements Form.
+func (m *memory[S]) Peek(ctx context.Context, key string) (r limit.Result, err error) {
 	if err := m.check(ctx, key, 1, false); err != nil {
 		return r, err
 	}
@@ -104,8 +63,8 @@ func (m *memory[S]) Look(ctx context.Context, key string) (r limit.Result, err e
 	return r, nil
 }
 
-// Debit implements Form.
-func (m *memory[S]) Debit(ctx context.Context, key string, n int64) (r limit.Result, err error) {
+// Charge implements Form.
+func (m *memory[S]) Charge(ctx context.Context, key string, n int64) (r limit.Result, err error) {
 	if err := m.check(ctx, key, n, true); err != nil {
 		return r, err
 	}
@@ -115,7 +74,7 @@ func (m *memory[S]) Debit(ctx context.Context, key string, n int64) (r limit.Res
 	return r, nil
 }
 
-// Return implements Lender.
+// Return implements Form.
 func (m *memory[S]) Return(ctx context.Context, key string, n int64, d Decision) error {
 	return m.Do(ctx, key, func(state *S, now int64) {
 		if now < d.Stamp { // otherwise the permits have come back already
@@ -152,8 +111,8 @@ func (m *memory[S]) lend(ctx context.Context, key string, n int64, r *limit.Resu
 	return nil
 }
 
-// GiveBack implements Form.
-func (m *memory[S]) GiveBack(ctx context.Context, key string, n int64) error {
+// Release implements Form.
+func (m *memory[S]) Release(ctx context.Context, key string, n int64) error {
 	if err := m.check(ctx, key, n, false); err != nil {
 		return err
 	}

@@ -27,16 +27,21 @@ func counting() (Rule[int64], error) {
 	}, nil
 }
 
-// clocked returns a limiter with keys that counts, by a clock.
-func clocked(t *testing.T, now *time.Time) Keyed {
+// keys returns the form with keys that counts.
+func keys(t *testing.T, opts ...limit.Option) *memory[int64] {
 	t.Helper()
-	clock := limit.WithClock(func() time.Time { return *now })
-	return redistest.Must(InMemoryKeyed(counting, []limit.Option{clock}))(t)
+	return redistest.Must(InMemory(counting, opts))(t).Each.(*memory[int64])
 }
 
-// cached returns how many keys a limiter keeps.
-func cached(k Keyed) (n int) {
-	shards := k.(keyed[int64]).shards
+// clocked returns keys by a clock.
+func clocked(t *testing.T, now *time.Time) *memory[int64] {
+	t.Helper()
+	return keys(t, limit.WithClock(func() time.Time { return *now }))
+}
+
+// cached returns how many keys a form keeps.
+func cached(k *memory[int64]) (n int) {
+	shards := k.shards
 	for i := range shards {
 		n += len(shards[i].new)
 		for key := range shards[i].old {
@@ -49,7 +54,7 @@ func cached(k Keyed) (n int) {
 }
 
 // take takes a permit of a key and returns what remains.
-func take(t *testing.T, k limit.Keyed, key string) int64 {
+func take(t *testing.T, k *memory[int64], key string) int64 {
 	t.Helper()
 	return redistest.Must(k.Allow(t.Context(), key, 1))(t).Remaining
 }
@@ -58,7 +63,7 @@ func take(t *testing.T, k limit.Keyed, key string) int64 {
 // nearly Idle, is kept.
 func TestIdleKeysAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := redistest.Must(InMemoryKeyed(counting, nil))(t)
+		k := keys(t)
 		for i := range 10_000 {
 			take(t, k, fmt.Sprint(i))
 		}
@@ -79,7 +84,7 @@ func TestMostKeys(t *testing.T) {
 	now := time.Unix(2_000_000_000, 0)
 	clock := limit.WithClock(func() time.Time { return now })
 	const most, crowd = 1000, 20_000
-	k := redistest.Must(InMemoryKeyed(counting, []limit.Option{clock, limit.WithMostKeys(most)}))(t)
+	k := keys(t, clock, limit.WithMostKeys(most))
 	take(t, k, "first")
 	passed := 0
 	for turn := range 4 {
@@ -124,8 +129,8 @@ func TestKeysAreDroppedAfterTheClockWasSetBack(t *testing.T) {
 func TestATurnMakesNoRoom(t *testing.T) {
 	now := time.Unix(2_000_000_000, 0)
 	k := clocked(t, &now)
-	const keys, most = 50_000, 100_000 // bytes; room for half of the keys takes 700,000
-	for i := range keys {
+	const most = 100_000 // bytes; room for half of the keys takes 700,000
+	for i := range 50_000 {
 		take(t, k, fmt.Sprint(i))
 	}
 	now = now.Add(time.Minute)
@@ -166,10 +171,8 @@ func TestPanicLeavesNothingLocked(t *testing.T) {
 		}
 		return time.Unix(1e9, 0)
 	})}
-	for name, l := range map[string]Lender{
-		"a limit":        redistest.Must(InMemory(counting, opts))(t),
-		"limits of keys": redistest.Must(InMemoryKeyed(counting, opts))(t),
-	} {
+	forms := redistest.Must(InMemory(counting, opts))(t)
+	for name, l := range map[string]Form{"a limit": forms.One, "limits of keys": forms.Each} {
 		for what, call := range map[string]func() error{
 			"Lend": func() error { _, _, err := l.Lend(t.Context(), "key", 1); return err },
 			"Do": func() error {

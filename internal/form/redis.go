@@ -12,24 +12,15 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// OnRedis returns a limiter of one limit, shared by all that use its name. It calls rule once.
-func OnRedis[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, name string) (Lone, error) {
-	s, err := newStore(rule, rdb, name, false)
+// OnRedis returns the forms shared by all that use a name. It calls rule once.
+func OnRedis[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, name string) (Forms, error) {
+	one, err := newStore(rule, rdb, name)
 	if err != nil {
-		return nil, err
+		return Forms{}, err
 	}
-	return loneStore{s}, nil
-}
-
-// OnRedisKeyed returns a limiter with a limit for each key, shared by all that use its name. It calls
-// rule once.
-func OnRedisKeyed[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
-	name string) (Keyed, error) {
-	s, err := newStore(rule, rdb, name, true)
-	if err != nil {
-		return nil, err
-	}
-	return keyedStore{s}, nil
+	each := *one
+	each.keyed = true
+	return Forms{one, &each}, nil
 }
 
 // A store is the limits of one Rule in Redis: one, or one for each key.
@@ -37,14 +28,14 @@ type store struct {
 	Numbers
 	runner redisx.Runner
 	script *redisx.Script
-	argsAt func(now int64) []any // nil if args are for ever
-	args   atomic.Pointer[[]any] // of the last call
+	argsAt func(now int64) []any  // nil if args are for ever
+	args   *atomic.Pointer[[]any] // of the last call
 	name   string
 	keyed  bool
 }
 
-func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, name string,
-	keyed bool) (*store, error) {
+func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
+	name string) (*store, error) {
 	r, err := rule()
 	if err != nil {
 		return nil, err
@@ -60,59 +51,31 @@ func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, na
 	}
 	s := &store{
 		Numbers: r.Numbers, runner: redisx.NewRunner(rdb), script: r.Script, argsAt: r.ArgsAt,
-		name: name, keyed: keyed,
+		args: new(atomic.Pointer[[]any]), name: name,
 	}
 	s.args.Store(&r.Args)
 	return s, nil
 }
 
-// loneStore is a store of one limit.
-type loneStore struct{ *store }
-
-// Allow implements limit.Limiter.
-func (s loneStore) Allow(ctx context.Context, n int64) (limit.Result, error) {
-	r, _, err := s.Lend(ctx, "", n)
-	return r, err
-}
-
-// Release implements limit.Releaser.
-func (s loneStore) Release(ctx context.Context, n int64) error { return s.GiveBack(ctx, "", n) }
-
-// Peek implements limit.Peeker.
-func (s loneStore) Peek(ctx context.Context) (limit.Result, error) { return s.Look(ctx, "") }
-
-// keyedStore is a store with a limit for each key.
-type keyedStore struct{ *store }
-
-// Allow implements limit.Keyed.
-func (s keyedStore) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+// Allow implements Form.
+func (s *store) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
 	r, _, err := s.Lend(ctx, key, n)
 	return r, err
 }
 
-// Release implements limit.KeyedReleaser.
-func (s keyedStore) Release(ctx context.Context, key string, n int64) error {
-	return s.GiveBack(ctx, key, n)
-}
-
-// Peek implements limit.KeyedPeeker.
-func (s keyedStore) Peek(ctx context.Context, key string) (limit.Result, error) {
-	return s.Look(ctx, key)
-}
-
-// Lend implements Lender.
+// Lend implements Form.
 func (s *store) Lend(ctx context.Context, key string, n int64) (limit.Result, Decision, error) {
 	return s.take(ctx, key, n, n)
 }
 
-// Look implements Form.
-func (s *store) Look(ctx context.Context, key string) (limit.Result, error) {
+// Peek implements Form.
+func (s *store) Peek(ctx context.Context, key string) (limit.Result, error) {
 	r, _, err := s.take(ctx, key, 1, 0)
 	return r, err
 }
 
-// Debit implements Form.
-func (s *store) Debit(ctx context.Context, key string, n int64) (limit.Result, error) {
+// Charge implements Form.
+func (s *store) Charge(ctx context.Context, key string, n int64) (limit.Result, error) {
 	r, _, err := s.take(ctx, key, n, n, Charge)
 	return r, err
 }
@@ -129,14 +92,14 @@ func (s *store) take(ctx context.Context, key string, n, take int64,
 	return r, d, nil
 }
 
-// Return implements Lender.
+// Return implements Form.
 func (s *store) Return(ctx context.Context, key string, n int64, d Decision) error {
 	_, _, err := s.decide(ctx, key, n, -n, d.Stamp)
 	return err
 }
 
-// GiveBack implements Form.
-func (s *store) GiveBack(ctx context.Context, key string, n int64) error {
+// Release implements Form.
+func (s *store) Release(ctx context.Context, key string, n int64) error {
 	_, _, err := s.decide(ctx, key, n, -n)
 	return err
 }

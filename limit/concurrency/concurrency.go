@@ -6,7 +6,7 @@
 // process suspended past the end of its lease does not notice, and continues while other callers have its
 // permits.
 //
-//	leases, err := concurrency.Limit{Most: 20, Lease: time.Minute}.LeasesOnRedis(rdb, "reports")
+//	leases, err := concurrency.Limit{Most: 20, Lease: time.Minute}.OnRedis(rdb, "reports")
 //	...
 //	lease, err := leases.Acquire(ctx, 1)
 //	if err != nil {
@@ -24,11 +24,8 @@ import (
 	"embed"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
-	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // A Limit bounds how many permits are out at once. Each Lease, and each granted call of Allow, has one or
@@ -38,30 +35,6 @@ import (
 type Limit struct {
 	Most  int64         // 1 to 2^40
 	Lease time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
-}
-
-// InMemory returns a limiter in this process. Like all the methods, it returns a
-// limit.ErrInvalidArgument if a field is out of its bounds.
-func (l Limit) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return form.InMemory(l.rule, opts)
-}
-
-// InMemoryKeyed returns a limiter with a limit for each key, in this process. When a key has not been
-// used for the time of a lease, one of the next calls drops its limit.
-func (l Limit) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return form.InMemoryKeyed(l.rule, opts)
-}
-
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:concurrency, a sorted set that Redis drops when all leases have ended. Times are those of the
-// server. A lost reply is an error, and may cost permits until their lease ends.
-func (l Limit) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return form.OnRedis(l.rule, rdb, name)
-}
-
-// OnRedisKeyed is OnRedis with a limit for each key, under {name:key}:concurrency.
-func (l Limit) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return form.OnRedisKeyed(l.rule, rdb, name)
 }
 
 // files are the scripts. take.lua is not sent again: a first copy that arrives after the lease was

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter/internal/form/formtest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -19,20 +17,18 @@ import (
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 func TestBounds(t *testing.T) {
-	formtest.Refuses(t, map[string]leases{
-		"Most is 0":             {concurrency.Limit{Lease: time.Second}},
-		"Most is -1":            {concurrency.Limit{Most: -1, Lease: time.Second}},
-		"Most is 1099511627777": {concurrency.Limit{Most: 1<<40 + 1, Lease: time.Second}},
-		"Lease is 0s":           {concurrency.Limit{Most: 1}},
-		"Lease is 999.999µs":    {concurrency.Limit{Most: 1, Lease: time.Millisecond - 1}},
-		"Lease is 87840h0m1s":   {concurrency.Limit{Most: 1, Lease: 3660*24*time.Hour + time.Second}},
+	formtest.Refuses(t, map[string]concurrency.Limit{
+		"Most is 0":             {Lease: time.Second},
+		"Most is -1":            {Most: -1, Lease: time.Second},
+		"Most is 1099511627777": {Most: 1<<40 + 1, Lease: time.Second},
+		"Lease is 0s":           {Most: 1},
+		"Lease is 999.999µs":    {Most: 1, Lease: time.Millisecond - 1},
+		"Lease is 87840h0m1s":   {Most: 1, Lease: 3660*24*time.Hour + time.Second},
 	})
 }
 
-// A pool is a limit of leases.
+// A pool is a Leases, or one from afar.
 type pool interface {
-	limit.Releaser
-	Acquire(ctx context.Context, n int64) (*concurrency.Lease, error)
 	TryAcquire(ctx context.Context, n int64) (*concurrency.Lease, bool, error)
 }
 
@@ -52,53 +48,9 @@ func returns(t *testing.T, lease *concurrency.Lease, want error) {
 	formtest.Fails(t, want, lease.Release(t.Context()))
 }
 
-// leases are the forms of a limit of leases.
-type leases struct{ concurrency.Limit }
-
-func (l leases) InMemory(opts ...limit.Option) (*concurrency.Leases, error) {
-	return l.LeasesInMemory(opts...)
-}
-
-func (l leases) InMemoryKeyed(opts ...limit.Option) (*concurrency.KeyedLeases, error) {
-	return l.LeasesInMemoryKeyed(opts...)
-}
-
-func (l leases) OnRedis(rdb redis.UniversalClient, name string) (*concurrency.Leases, error) {
-	return l.LeasesOnRedis(rdb, name)
-}
-
-func (l leases) OnRedisKeyed(rdb redis.UniversalClient, name string) (*concurrency.KeyedLeases, error) {
-	return l.LeasesOnRedisKeyed(rdb, name)
-}
-
-// An ofKey is the pool of one key.
-type ofKey struct {
-	limit.Releaser
-	all *concurrency.KeyedLeases
-	key string
-}
-
-// Acquire implements pool.
-func (k ofKey) Acquire(ctx context.Context, n int64) (*concurrency.Lease, error) {
-	return k.all.Acquire(ctx, k.key, n)
-}
-
-// TryAcquire implements pool.
-func (k ofKey) TryAcquire(ctx context.Context, n int64) (*concurrency.Lease, bool, error) {
-	return k.all.TryAcquire(ctx, k.key, n)
-}
-
-// poolOf returns the pool of a step.
-func poolOf(s *formtest.Stage) pool {
-	if keyed, ok := s.Limiter.(*concurrency.KeyedLeases); ok {
-		return ofKey{s.Releaser, keyed, s.Key}
-	}
-	return s.Limiter.(pool)
-}
-
 // try calls TryAcquire for the arguments of a step.
 func try(s *formtest.Stage, args []string, want bool) error {
-	lease, ok, err := poolOf(s).TryAcquire(s.Ctx(), s.Number(args[0]))
+	lease, ok, err := s.Limiter.(concurrency.Leases).TryAcquire(s.Ctx(), s.Number(args[0]))
 	if s.Things[s.As] = lease; err == nil && (ok != want || ok != (lease != nil)) {
 		err = fmt.Errorf("%v, %v", lease, ok)
 	}
@@ -107,7 +59,7 @@ func try(s *formtest.Stage, args []string, want bool) error {
 
 // acquires waits for a lease. With a name, it lets the caller wait, and then work for a while.
 func acquires(s *formtest.Stage, args []string) error {
-	n, p := s.Number(args[0]), poolOf(s)
+	n, p := s.Number(args[0]), s.Limiter.(concurrency.Leases)
 	if s.As == "" {
 		_, err := p.Acquire(s.Ctx(), n)
 		return err
@@ -143,7 +95,7 @@ func tell(t *testing.T, limits map[string]concurrency.Limit, promises map[string
 	t.Helper()
 	algorithms := map[string]formtest.Algorithm{}
 	for name, l := range limits {
-		algorithms[name] = formtest.Of(leases{l})
+		algorithms[name] = formtest.Of(l)
 	}
 	formtest.Play{
 		Algorithms: algorithms,
@@ -186,6 +138,8 @@ func TestLeases(t *testing.T) {
 			"acquire 1 ended; lease 1 ended; lease 5 as a; end a ended; extend a ended; none 1",
 		"Acquire waits until permits are released, or their leases end": "" +
 			"lease 3 as a; acquire 3 1h as b; sleep 1s; end a; acquire 3; at 61s..61001ms; seen b 1s",
+		"a grant that is returned wakes the line": "" +
+			"take 5 as a; acquire 3 1h as b; sleep 1s; back 4 a; seen b 1s; none 2; lease 1",
 		"callers are served in order, also one that wants many, and TryAcquire stands in no line": "" +
 			"lease 2 as a; lease 3 as b; acquire 5 1s as 1; end a; acquire 1 1s as 2; acquire 5 1s as 3; " +
 			"none 3; lease 2; seen 1 1m0s, 2 1m1s, 3 1m2s",
@@ -212,12 +166,13 @@ func TestLeases(t *testing.T) {
 	})
 	formtest.Tell(t, formtest.Of(concurrency.Limit{Most: 10, Lease: time.Hour}), map[string]string{
 		"a grant that is returned is that grant, not an older one, whose caller may be dead": "" +
-			"take 4; sleep 30m; take 6 as a; back 5 a; refuse 6; sleep 30m; take 9; refuse 1",
+			"take 4; sleep 30m; take 6 as a; back -1 a invalid; back 5 a; refuse 6; " +
+			"sleep 30m; take 9; refuse 1",
 	})
-	k := redistest.Must(concurrency.Limit{Most: 1, Lease: time.Minute}.LeasesInMemoryKeyed())(t)
-	_, err := k.Acquire(t.Context(), "", 1)
+	empty := redistest.Must(concurrency.Limit{Most: 1, Lease: time.Minute}.InMemory())(t).For("")
+	_, err := empty.Acquire(t.Context(), 1)
 	formtest.Fails(t, limit.ErrInvalidArgument, err)
-	_, _, err = k.TryAcquire(t.Context(), "", 1)
+	_, _, err = empty.TryAcquire(t.Context(), 1)
 	formtest.Fails(t, limit.ErrInvalidArgument, err)
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 // At most two at once, in this process.
-func ExampleLimit_LeasesInMemory() {
+func ExampleLimit_InMemory() {
 	ctx := context.Background()
-	leases, err := concurrency.Limit{Most: 2, Lease: time.Minute}.LeasesInMemory()
+	leases, err := concurrency.Limit{Most: 2, Lease: time.Minute}.InMemory()
 	if err != nil {
 		panic(err)
 	}
@@ -33,9 +33,9 @@ func ExampleLimit_LeasesInMemory() {
 
 // A handler that serves at most 20 requests at once, in all processes together. A visitor waits for at most
 // 2 s.
-func ExampleLimit_LeasesOnRedis() {
+func ExampleLimit_OnRedis() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	leases, err := concurrency.Limit{Most: 20, Lease: time.Minute}.LeasesOnRedis(rdb, "reports")
+	leases, err := concurrency.Limit{Most: 20, Lease: time.Minute}.OnRedis(rdb, "reports")
 	if err != nil {
 		panic(err)
 	}
@@ -61,7 +61,7 @@ func report(_ context.Context, w http.ResponseWriter) { fmt.Fprintln(w, "42") }
 
 // Long work extends its lease while the process is alive.
 func ExampleLease_Extend() {
-	leases, err := concurrency.Limit{Most: 3, Lease: 30 * time.Second}.LeasesInMemory()
+	leases, err := concurrency.Limit{Most: 3, Lease: 30 * time.Second}.InMemory()
 	if err != nil {
 		panic(err)
 	}

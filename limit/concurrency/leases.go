@@ -18,32 +18,62 @@ import (
 // its permits during the work.
 var ErrExpired = errors.New("rratelimiter: the lease has expired")
 
-// A Leases is a limit that grants a [Lease] of permits. It is safe for concurrent use. It also implements
-// limit.Releaser and limit.Peeker, for the same permits.
+// A Leases is the limiter of a Limit: one limit, and by For one for each key. It is safe for concurrent use.
+// Its permits are taken for a [Lease], or by Allow as of any limit.Limiter. It is a limit.Releaser, a
+// limit.Peeker and a limit.Keyed.
 type Leases struct {
-	limit.Releaser
+	form, each *pooled // of this limit, and of those by key
+	key        string
+}
+
+// pooled is a form of Allow, and the leases of the same permits.
+type pooled struct {
+	form.Form
 	pool *pool
 }
 
-// LeasesInMemory returns a limit in this process.
-func (l Limit) LeasesInMemory(opts ...limit.Option) (*Leases, error) {
-	limiter, err := l.InMemory(opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &Leases{limiter, l.pool(l.memory(limiter), opts)}, nil
+// Return implements form.Form.
+func (p *pooled) Return(ctx context.Context, key string, n int64, d form.Decision) error {
+	defer p.pool.lines.wake(key)
+	return p.Form.Return(ctx, key, n, d)
 }
 
-// LeasesOnRedis returns a limit shared by all that use its name, as OnRedis does. Waiting callers are served
-// in order within a process, but not among processes: the first caller in each line asks again when a lease
-// ends, and until then after 5 ms at first, later every 100 to 200 ms. So a process that has just given a
-// lease back often gets the next one, and another may wait many times longer than its turn.
-func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, error) {
-	limiter, err := l.OnRedis(rdb, name)
+// InMemory returns a limiter in this process. When a key has not been used for the time of a lease, one of
+// the next calls drops its limit. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
+func (l Limit) InMemory(opts ...limit.Option) (Leases, error) {
+	forms, err := form.InMemory(l.rule, opts)
 	if err != nil {
-		return nil, err
+		return Leases{}, err
 	}
-	return &Leases{limiter, l.pool(newRemote(l.fixed(), rdb, name), nil)}, nil
+	of := func(f form.Form, keyed bool) *pooled { return &pooled{f, l.pool(l.memory(f), opts, keyed)} }
+	return Leases{of(forms.One, false), of(forms.Each, true), ""}, nil
+}
+
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
+// {name}:concurrency, and that of a key {name:key}:concurrency, a sorted set that Redis drops when all leases
+// have ended. Times are those of the server. A lost reply is an error, and may cost permits until their lease
+// ends. The error is that of InMemory, also for a nil rdb or an unusable name.
+//
+// Waiting callers are served in order within a process, but not among processes: the first caller in each
+// line asks again when a lease ends, and until then after 5 ms at first, later every 100 to 200 ms. So a
+// process that has just given a lease back often gets the next one, and another may wait many times longer
+// than its turn.
+func (l Limit) OnRedis(rdb redis.UniversalClient, name string) (Leases, error) {
+	forms, err := form.OnRedis(l.rule, rdb, name)
+	if err != nil {
+		return Leases{}, err
+	}
+	store := newRemote(l.fixed(), rdb, name)
+	of := func(f form.Form, keyed bool) *pooled { return &pooled{f, l.pool(store, nil, keyed)} }
+	return Leases{of(forms.One, false), of(forms.Each, true), ""}, nil
+}
+
+// For returns the limit of a key, which has 1 to 1,024 bytes.
+func (l Leases) For(key string) Leases { return Leases{l.each, l.each, key} }
+
+// Allow takes n permits if they are there, for the time of a lease.
+func (l Leases) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return l.form.Allow(ctx, l.key, n)
 }
 
 // Acquire waits for n permits and takes them. Callers of one process are served in order: those that want
@@ -51,80 +81,36 @@ func (l Limit) LeasesOnRedis(rdb redis.UniversalClient, name string) (*Leases, e
 // limit.ErrPermitsExceedRate as for Allow, that of ctx if it has ended, or that of Redis. Permits that
 // Redis granted without a reply are given back as soon as Redis replies again. If the request reaches Redis
 // even later, its permits are out until the lease ends.
-func (l *Leases) Acquire(ctx context.Context, n int64) (*Lease, error) {
-	return l.pool.acquire(ctx, "", n)
+func (l Leases) Acquire(ctx context.Context, n int64) (*Lease, error) {
+	return l.form.pool.acquire(ctx, l.key, n)
 }
 
 // TryAcquire takes n permits if they are there now, even while other callers wait. Otherwise it returns
 // false and no Lease. Errors are those of Acquire.
-func (l *Leases) TryAcquire(ctx context.Context, n int64) (*Lease, bool, error) {
-	return l.pool.tryAcquire(ctx, "", n)
+func (l Leases) TryAcquire(ctx context.Context, n int64) (*Lease, bool, error) {
+	return l.form.pool.tryAcquire(ctx, l.key, n)
 }
 
-// Release implements limit.Releaser: it gives back permits of Allow. To give back the permits of a Lease,
-// release the Lease.
-func (l *Leases) Release(ctx context.Context, n int64) error {
-	defer l.pool.lines.wake("")
-	return l.Releaser.Release(ctx, n)
+// TryReserve is Allow for permits that go back exactly: a Settle gives back those that are not used any more,
+// such as a Cancel all of them, unless their lease has ended. There is no Settle with more.
+func (l Leases) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
+	return form.TryReserve(ctx, l.form, l.key, n, n)
+}
+
+// Release gives back n permits of Allow. To give back the permits of a Lease, release the Lease.
+func (l Leases) Release(ctx context.Context, n int64) error {
+	defer l.form.pool.lines.wake(l.key)
+	return l.form.Release(ctx, l.key, n)
 }
 
 // Peek implements limit.Peeker.
-func (l *Leases) Peek(ctx context.Context) (limit.Result, error) {
-	return l.Releaser.(limit.Peeker).Peek(ctx)
-}
+func (l Leases) Peek(ctx context.Context) (limit.Result, error) { return l.form.Peek(ctx, l.key) }
 
-// A KeyedLeases has a limit for each key, like [Leases]. It also implements limit.KeyedReleaser and
-// limit.KeyedPeeker.
-type KeyedLeases struct {
-	limit.KeyedReleaser
-	pool *pool
-}
-
-// LeasesInMemoryKeyed is LeasesInMemory with a limit for each key.
-func (l Limit) LeasesInMemoryKeyed(opts ...limit.Option) (*KeyedLeases, error) {
-	limiter, err := l.InMemoryKeyed(opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &KeyedLeases{limiter, l.pool(l.memory(limiter), opts)}, nil
-}
-
-// LeasesOnRedisKeyed is LeasesOnRedis with a limit for each key, under
-// {name:key}:concurrency.
-func (l Limit) LeasesOnRedisKeyed(rdb redis.UniversalClient, name string) (*KeyedLeases, error) {
-	limiter, err := l.OnRedisKeyed(rdb, name)
-	if err != nil {
-		return nil, err
-	}
-	return &KeyedLeases{limiter, l.pool(newRemote(l.fixed(), rdb, name), nil)}, nil
-}
-
-// Acquire is Acquire of Leases, for the limit of key, of 1 to 1,024 bytes.
-func (l *KeyedLeases) Acquire(ctx context.Context, key string, n int64) (*Lease, error) {
-	if err := form.Usable("the key", key); err != nil {
-		return nil, err
-	}
-	return l.pool.acquire(ctx, key, n)
-}
-
-// TryAcquire is TryAcquire of Leases, for the limit of key.
-func (l *KeyedLeases) TryAcquire(ctx context.Context, key string, n int64) (*Lease, bool, error) {
-	if err := form.Usable("the key", key); err != nil {
-		return nil, false, err
-	}
-	return l.pool.tryAcquire(ctx, key, n)
-}
-
-// Release implements limit.KeyedReleaser: it gives back permits of Allow.
-func (l *KeyedLeases) Release(ctx context.Context, key string, n int64) error {
-	defer l.pool.lines.wake(key)
-	return l.KeyedReleaser.Release(ctx, key, n)
-}
-
-// Peek implements limit.KeyedPeeker.
-func (l *KeyedLeases) Peek(ctx context.Context, key string) (limit.Result, error) {
-	return l.KeyedReleaser.(limit.KeyedPeeker).Peek(ctx, key)
-}
+var (
+	_ limit.Releaser      = Leases{}
+	_ limit.Peeker        = Leases{}
+	_ limit.Keyed[Leases] = Leases{}
+)
 
 // fixed returns the numbers of a checked Limit.
 func (l Limit) fixed() form.Numbers {
@@ -133,12 +119,12 @@ func (l Limit) fixed() form.Numbers {
 }
 
 // memory returns the store of a limiter in memory.
-func (l Limit) memory(limiter any) store {
+func (l Limit) memory(limiter form.Form) store {
 	return memory{boundOf(l.fixed()), limiter.(form.Opened[state])}
 }
 
-func (l Limit) pool(store store, opts []limit.Option) *pool {
-	p := &pool{Numbers: l.fixed(), store: store, now: time.Now}
+func (l Limit) pool(store store, opts []limit.Option, keyed bool) *pool {
+	p := &pool{Numbers: l.fixed(), store: store, keyed: keyed, now: time.Now}
 	if set := limit.SettingsOf(opts); set.Now != nil {
 		p.now = set.Now
 	}

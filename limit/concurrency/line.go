@@ -17,8 +17,19 @@ import (
 type pool struct {
 	form.Numbers
 	store store
+	keyed bool // it has a limit for each key
 	now   func() time.Time
 	lines lines
+}
+
+// check returns an error for arguments that the store would refuse.
+func (p *pool) check(ctx context.Context, key string, n int64) error {
+	if p.keyed {
+		if err := form.Usable("the key", key); err != nil {
+			return err
+		}
+	}
+	return p.Check(ctx, n, false)
 }
 
 // How often the first caller in line asks for permits that other processes may give back.
@@ -49,7 +60,7 @@ func (p *pool) tryAcquire(ctx context.Context, key string, n int64) (*Lease, boo
 
 // try returns no lease if the permits are not there.
 func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Decision, error) {
-	if err := p.Check(ctx, n, false); err != nil {
+	if err := p.check(ctx, key, n); err != nil {
 		return nil, form.Decision{}, err
 	}
 	expires := p.expires()
@@ -68,7 +79,7 @@ func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error)
 		if lease, _, err := p.try(ctx, key, n); lease != nil || err != nil {
 			return lease, err
 		}
-	} else if err := p.Check(ctx, n, false); err != nil {
+	} else if err := p.check(ctx, key, n); err != nil {
 		return nil, err
 	}
 	l := p.lines.enter(key)

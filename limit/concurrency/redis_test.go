@@ -19,9 +19,9 @@ import (
 )
 
 // onRedis returns leases on a server.
-func onRedis(t *testing.T, l concurrency.Limit, rdb *redis.Client, name string) *concurrency.Leases {
+func onRedis(t *testing.T, l concurrency.Limit, rdb *redis.Client, name string) concurrency.Leases {
 	t.Helper()
-	return redistest.Must(l.LeasesOnRedis(rdb, name))(t)
+	return redistest.Must(l.OnRedis(rdb, name))(t)
 }
 
 // In memory and for two clients of one server, callers hold at most Most permits at once, and all are served.
@@ -29,13 +29,13 @@ func TestCallersNeverHoldMoreThanMost(t *testing.T) {
 	const most, callers, rounds = 7, 12, 25
 	l := concurrency.Limit{Most: most, Lease: time.Hour}
 	server, name := redistest.Start(t), redistest.Name(t)
-	for what, pools := range map[string][]pool{
-		"memory": {redistest.Must(l.LeasesInMemory())(t)},
+	for what, pools := range map[string][]concurrency.Leases{
+		"memory": {redistest.Must(l.InMemory())(t)},
 		"Redis":  {onRedis(t, l, server.Client(t), name), onRedis(t, l, server.Client(t), name)},
 	} {
 		t.Run(what, func(t *testing.T) {
 			var held, worst atomic.Int64
-			round := func(p pool, n int64) {
+			round := func(p concurrency.Leases, n int64) {
 				lease := redistest.Must(p.Acquire(t.Context(), n))(t)
 				now := held.Add(n)
 				for old := worst.Load(); now > old && !worst.CompareAndSwap(old, now); old = worst.Load() {
@@ -66,7 +66,7 @@ func TestCallersNeverHoldMoreThanMost(t *testing.T) {
 
 // A far is leases through a proxy to a server that knows the scripts.
 type far struct {
-	*concurrency.Leases
+	concurrency.Leases
 	server *redistest.Server
 	proxy  *redistest.Proxy
 	name   string

@@ -52,32 +52,23 @@ var lengths = [...]time.Duration{Day: day, Week: 7 * day, Month: 31 * day, Year:
 
 const day = 24 * time.Hour
 
-// InMemory returns a limiter in this process. Like all the methods, it returns a
-// limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. The windows of keys that have ended are dropped by one of the
+// next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (c Calendar) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(c.rule, opts))
 }
 
-// InMemoryKeyed returns a limiter with a quota for each key, in this process.
-func (c Calendar) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.InMemoryKeyed(c.rule, opts))
-}
-
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:calendar, with the permits taken, and the times at which their window begins and ends. Redis
-// drops it at the end. The clock of Redis decides which period it is, whatever the clock of this machine
-// says: the first call of a period takes a second round trip. A lost reply is an error, and may cost
-// permits until the end of the period.
+// {name}:calendar, and that of a key {name:key}:calendar, with the permits taken, and the times at which
+// their window begins and ends. Redis drops it at the end. The clock of Redis decides which period it is,
+// whatever the clock of this machine says: the first call of a period takes a second round trip. A lost reply
+// is an error, and may cost permits until the end of the period. The error is that of InMemory, also for a
+// nil rdb or an unusable name.
 //
 // Limiters with other numbers may use the same name, as during a deploy. They share one window, which
 // lasts for the latest of their ends.
 func (c Calendar) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(c.rule, rdb, name))
-}
-
-// OnRedisKeyed is OnRedis with a quota for each key, under {name:key}:calendar.
-func (c Calendar) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.OnRedisKeyed(c.rule, rdb, name))
 }
 
 var calendarScript = redisx.Load(files, "calendar.lua", false)

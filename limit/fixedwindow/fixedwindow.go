@@ -24,32 +24,22 @@ type Window struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
 }
 
-// InMemory returns a limiter in this process. Like all the methods, it returns a
-// limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. The windows of keys that have ended are dropped by one of the
+// next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (w Window) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(w.rule, opts))
 }
 
-// InMemoryKeyed returns a limiter with a window for each key, in this process. One of the next calls
-// drops a window that has ended.
-func (w Window) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.InMemoryKeyed(w.rule, opts))
-}
-
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:fixedwindow, with the permits taken, and the time and the length of the window. Redis drops it
-// when the window ends. A lost reply is an error, and may cost permits until then.
+// {name}:fixedwindow, with the permits taken, and the time and the length of the window; that of a key is
+// {name:key}:fixedwindow. Redis drops it when the window ends. A lost reply is an error, and may cost permits
+// until then. The error is that of InMemory, also for a nil rdb or an unusable name.
 //
 // Limiters with other numbers may use the same name, as during a deploy. They share one window, which
 // lasts for the longest of their intervals. After a change to a shorter interval, the last long window
 // still runs to its end.
 func (w Window) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(w.rule, rdb, name))
-}
-
-// OnRedisKeyed is OnRedis with a window for each key, under {name:key}:fixedwindow.
-func (w Window) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.OnRedisKeyed(w.rule, rdb, name))
 }
 
 //go:embed *.lua

@@ -17,8 +17,8 @@ type waiting struct {
 	queue Queue
 }
 
-func (q Queue) inMemory(lines form.Opened[line]) waiting {
-	return waiting{lines, newPacer(q, true), q}
+func (q Queue) inMemory(f form.Form) waits {
+	return waits{f, waiting{f.(form.Opened[line]), newPacer(q, true), q}}
 }
 
 // A crowd holds the callers that wait in one line. It has its own lock, because its timer cannot know the

@@ -28,8 +28,8 @@ func ExampleMeter_InMemory() {
 }
 
 // One request each 10 ms, however many come at once.
-func ExampleQueue_LineInMemory() {
-	l, err := leakybucket.Queue{Rate: 100, Interval: time.Second, Capacity: 50}.LineInMemory()
+func ExampleQueue_InMemory() {
+	l, err := leakybucket.Queue{Rate: 100, Interval: time.Second, Capacity: 50}.InMemory()
 	if err != nil {
 		panic(err)
 	}
@@ -45,10 +45,10 @@ func ExampleQueue_LineInMemory() {
 
 // A partner that must not see more than five requests a second, from all processes together. A caller that
 // would wait for more than 20 turns gets an error at once.
-func ExampleQueue_LineOnRedis() {
+func ExampleQueue_OnRedis() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	queue := leakybucket.Queue{Rate: 5, Interval: time.Second, Capacity: 20}
-	partner, err := queue.LineOnRedis(rdb, "partner")
+	partner, err := queue.OnRedis(rdb, "partner")
 	if err != nil {
 		panic(err)
 	}

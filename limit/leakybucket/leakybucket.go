@@ -32,31 +32,21 @@ type Meter struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
 }
 
-// InMemory returns a limiter in this process. Like all the methods, it returns a
-// limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. The buckets of keys that are empty are dropped by one of the
+// next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (m Meter) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(m.rule, opts))
 }
 
-// InMemoryKeyed returns a limiter with a bucket for each key, in this process. One of the next calls
-// drops an empty bucket.
-func (m Meter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.InMemoryKeyed(m.rule, opts))
-}
-
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:leakybucket, which Redis drops when the bucket is empty. A lost reply is an error, and may cost
-// permits until they have leaked out.
+// {name}:leakybucket, and that of a key {name:key}:leakybucket, which Redis drops when the bucket is empty.
+// A lost reply is an error, and may cost permits until they have leaked out. The error is that of InMemory,
+// also for a nil rdb or an unusable name.
 //
 // The numbers may differ between processes, as during a deploy: the water stays. A limiter with a smaller
 // Capacity refuses until enough has leaked out.
 func (m Meter) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(m.rule, rdb, name))
-}
-
-// OnRedisKeyed is OnRedis with a bucket for each key, under {name:key}:leakybucket.
-func (m Meter) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.OnRedisKeyed(m.rule, rdb, name))
 }
 
 //go:embed *.lua

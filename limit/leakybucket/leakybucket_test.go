@@ -1,7 +1,6 @@
 package leakybucket_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,17 +37,11 @@ func TestQueueBounds(t *testing.T) {
 
 // waits starts a caller that waits for its turn: "wait as a; seen a 100ms".
 func waits(s *formtest.Stage, _ []string) error {
-	l, key := s.Limiter, s.Key
-	call := func(ctx context.Context) error {
-		if l, ok := l.(leakybucket.Line); ok {
-			return l.Wait(ctx)
-		}
-		return l.(leakybucket.Lines).Wait(ctx, key)
-	}
+	l := s.Limiter.(leakybucket.Line)
 	if s.As == "" {
-		return call(s.Ctx())
+		return l.Wait(s.Ctx())
 	}
-	s.Start(call)
+	s.Start(l.Wait)
 	return nil
 }
 
@@ -56,7 +49,7 @@ func waits(s *formtest.Stage, _ []string) error {
 func queue(capacity int64) formtest.Play {
 	return formtest.Play{
 		Algorithms: map[string]formtest.Algorithm{
-			"": leakybucket.Queue{Rate: 10, Interval: time.Second, Capacity: capacity},
+			"": formtest.Of(leakybucket.Queue{Rate: 10, Interval: time.Second, Capacity: capacity}),
 		},
 		Verbs:  map[string]formtest.Verb{"wait": waits},
 		Errors: map[string]error{"full": leakybucket.ErrFull},
@@ -99,8 +92,8 @@ func TestLines(t *testing.T) {
 			"take 1; clock -1h; refuse 1 retry 2s; sleep 40ms; refuse 1 retry 1960ms; sleep 2s; take 10",
 	})
 	q := leakybucket.Queue{Rate: 1, Interval: time.Second, Capacity: 1}
-	keyed := redistest.Must(q.LineInMemoryKeyed())(t)
-	formtest.Fails(t, limit.ErrInvalidArgument, keyed.Wait(t.Context(), ""))
+	lines := redistest.Must(q.InMemory())(t)
+	formtest.Fails(t, limit.ErrInvalidArgument, lines.For("").Wait(t.Context()))
 }
 
 // During a deploy, processes with other numbers share a limit. Permits and turns stay taken, whatever the

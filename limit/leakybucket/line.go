@@ -16,49 +16,59 @@ import (
 // ErrFull is the error of a Wait that finds the line full. Nothing was taken. Test with errors.Is.
 var ErrFull = errors.New("rratelimiter: the line is full")
 
-// A Line is the limiter of a Queue, on which callers can wait.
-type Line interface {
-	limit.Releaser
-
-	// Wait takes one permit when its turn comes: first come, first served. On success it
-	// returns nil. If Capacity callers are already waiting, or the turn would be later
-	// than Capacity turns from now, it returns ErrFull at once. If ctx ends before the
-	// turn, Wait leaves the line, takes nothing, and errors.Is(err, ctx.Err()) holds.
-	Wait(ctx context.Context) error
+// A Line is the limiter of a Queue, on which callers can wait: one limit, and by For one for each key. It is
+// a limit.Releaser, a limit.Peeker and a limit.Keyed.
+type Line struct {
+	form, each waits // of this limit, and of those by key
+	key        string
 }
 
-// Lines are the limiters of a Queue for each key.
-type Lines interface {
-	limit.KeyedReleaser
+// For returns the limit of a key, which has 1 to 1,024 bytes.
+func (l Line) For(key string) Line { return Line{l.each, l.each, key} }
 
-	// Wait is Wait of a Line, for the limit of key.
-	Wait(ctx context.Context, key string) error
+// Allow takes the turns of n permits if nothing is owed.
+func (l Line) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return l.form.Allow(ctx, l.key, n)
 }
 
-// LineInMemory returns a limiter in this process. A caller that leaves the line gives its turn to the
-// next, and all behind it move up. Callers sleep by the clock of the machine, even with limit.WithClock. If
-// the process is stopped for a while, their turns are delayed by that time, at the same pace. Like all the
-// methods, LineInMemory returns a limit.ErrInvalidArgument if a field is out of its bounds.
-func (q Queue) LineInMemory(opts ...limit.Option) (Line, error) {
-	l, err := form.InMemory(q.allows, opts)
+// Release gives back n turns at the end of the line.
+func (l Line) Release(ctx context.Context, n int64) error { return l.form.Release(ctx, l.key, n) }
+
+// Peek implements limit.Peeker.
+func (l Line) Peek(ctx context.Context) (limit.Result, error) { return l.form.Peek(ctx, l.key) }
+
+// Wait takes one permit when its turn comes: first come, first served. On success it returns nil. If Capacity
+// callers are already waiting, or the turn would be later than Capacity turns from now, it returns ErrFull at
+// once. If ctx ends before the turn, Wait leaves the line and takes nothing: errors.Is(err, ctx.Err()) holds.
+func (l Line) Wait(ctx context.Context) error { return l.form.wait(ctx, l.key) }
+
+// waits is a form of Allow with its waiting callers.
+type waits struct {
+	form.Form
+	waiter
+}
+
+// A waiter waits for a turn, in memory or on Redis.
+type waiter interface {
+	wait(ctx context.Context, key string) error
+}
+
+// InMemory returns a limiter in this process. A caller that leaves the line gives its turn to the next, and
+// all behind it move up. Callers sleep by the clock of the machine, even with limit.WithClock. If the process
+// is stopped for a while, their turns are delayed by that time, at the same pace. The lines of keys that owe
+// nothing are dropped by one of the next calls. The error is a limit.ErrInvalidArgument if a field is out of
+// its bounds.
+func (q Queue) InMemory(opts ...limit.Option) (Line, error) {
+	forms, err := form.InMemory(q.allows, opts)
 	if err != nil {
-		return nil, err
+		return Line{}, err
 	}
-	return oneLine{l, q.inMemory(l.(form.Opened[line]))}, nil
+	return Line{q.inMemory(forms.One), q.inMemory(forms.Each), ""}, nil
 }
 
-// LineInMemoryKeyed returns a limiter with a line for each key, in this process. One of the next calls
-// drops a line that owes nothing.
-func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
-	l, err := form.InMemoryKeyed(q.allows, opts)
-	if err != nil {
-		return nil, err
-	}
-	return keyedLines{l, q.inMemory(l.(form.Opened[line]))}, nil
-}
-
-// LineOnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:leakyqueue, which Redis drops when nothing is owed.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
+// {name}:leakyqueue, and that of a key {name:key}:leakyqueue, which Redis drops when nothing is owed. The
+// error is that of InMemory, also for a nil rdb or an unusable name.
 //
 // A waiting caller is assigned its turn at once, and sleeps until then without asking Redis. So only
 // the last caller in line can give its turn back when it leaves. Elsewhere the turn passes unused, and
@@ -69,49 +79,24 @@ func (q Queue) LineInMemoryKeyed(opts ...limit.Option) (Lines, error) {
 //
 // The numbers may differ between processes, as during a deploy: assigned turns stay. A limiter with a
 // smaller Capacity refuses until enough turns have passed.
-func (q Queue) LineOnRedis(rdb redis.UniversalClient, name string) (Line, error) {
-	l, _ := form.OnRedis(q.allows, rdb, name) // fails as w does
+func (q Queue) OnRedis(rdb redis.UniversalClient, name string) (Line, error) {
+	a, _ := form.OnRedis(q.allows, rdb, name) // fails as w does
 	w, err := form.OnRedis(q.waits, rdb, name)
 	if err != nil {
-		return nil, err
+		return Line{}, err
 	}
-	return oneLine{l, reserved{w, q}}, nil
+	return Line{waits{a.One, reserved{w.One, q}}, waits{a.Each, reserved{w.Each, q}}, ""}, nil
 }
 
-// LineOnRedisKeyed is LineOnRedis with a line for each key, under {name:key}:leakyqueue.
-func (q Queue) LineOnRedisKeyed(rdb redis.UniversalClient, name string) (Lines, error) {
-	l, _ := form.OnRedisKeyed(q.allows, rdb, name) // fails as w does
-	w, err := form.OnRedisKeyed(q.waits, rdb, name)
-	if err != nil {
-		return nil, err
-	}
-	return keyedLines{l, reserved{w, q}}, nil
-}
-
-// A waiter waits for a turn, in memory or on Redis.
-type waiter interface {
-	wait(ctx context.Context, key string) error
-}
-
-type oneLine struct {
-	form.Lone
-	waiter
-}
-
-// Wait implements Line.
-func (l oneLine) Wait(ctx context.Context) error { return l.wait(ctx, "") }
-
-type keyedLines struct {
-	form.Keyed
-	waiter
-}
-
-// Wait implements Lines.
-func (l keyedLines) Wait(ctx context.Context, key string) error { return l.wait(ctx, key) }
+var (
+	_ limit.Releaser    = Line{}
+	_ limit.Peeker      = Line{}
+	_ limit.Keyed[Line] = Line{}
+)
 
 // A reserved waits for turns that Redis has assigned.
 type reserved struct {
-	lender form.Lender
+	lender form.Form
 	queue  Queue
 }
 

@@ -4,11 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
-	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // A Queue lets requests out at a constant pace: one every Interval/Rate. Wait stands in line for a
@@ -27,26 +24,6 @@ type Queue struct {
 	Rate     int64         // 1 to 2^40
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
 	Capacity int64         // how many callers may wait, 1 to 2^40; they wait at most 3,660 days
-}
-
-// InMemory is LineInMemory without Wait.
-func (q Queue) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return q.LineInMemory(opts...)
-}
-
-// InMemoryKeyed is LineInMemoryKeyed without Wait.
-func (q Queue) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return q.LineInMemoryKeyed(opts...)
-}
-
-// OnRedis is LineOnRedis without Wait.
-func (q Queue) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return q.LineOnRedis(rdb, name)
-}
-
-// OnRedisKeyed is LineOnRedisKeyed without Wait.
-func (q Queue) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return q.LineOnRedisKeyed(rdb, name)
 }
 
 var turn = redisx.Load(files, "queue.lua", false)

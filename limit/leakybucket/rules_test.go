@@ -16,7 +16,7 @@ import (
 // callers overtake none that wait.
 func TestAStoppedProcessResumesAtItsPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := redistest.Must(Queue{10, time.Second, 50}.LineInMemory())(t)
+		l := redistest.Must(Queue{10, time.Second, 50}.InMemory())(t)
 		var turns atomic.Int64
 		var all sync.WaitGroup
 		waits := func() {
@@ -32,7 +32,7 @@ func TestAStoppedProcessResumesAtItsPace(t *testing.T) {
 			waits()
 		}
 		time.Sleep(1050 * time.Millisecond) // eleven turns
-		err := l.(oneLine).Lone.(form.Opened[line]).Do(t.Context(), "", func(l *line, _ int64) {
+		err := l.form.Form.(form.Opened[line]).Do(t.Context(), "", func(l *line, _ int64) {
 			l.last -= 4e6 // as if four seconds had passed
 			l.crowd.mu.Lock()
 			defer l.crowd.mu.Unlock()
@@ -60,7 +60,7 @@ func TestAStoppedProcessResumesAtItsPace(t *testing.T) {
 func TestATurnReturnedLateIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := Queue{Rate: 10, Interval: time.Second, Capacity: 5}
-		l := redistest.Must(form.OnRedis(q.waits, formtest.NewMini(t).Client, "name"))(t)
+		l := redistest.Must(form.OnRedis(q.waits, formtest.NewMini(t).Client, "name"))(t).One
 		turn := func(want int64) form.Decision {
 			_, d, err := l.Lend(t.Context(), "", 1)
 			if err != nil || d.Retry != want {

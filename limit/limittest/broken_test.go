@@ -125,17 +125,17 @@ func keeps(c *call) {
 
 // keyedBy is a Keyed that is changed.
 func keyedBy(what, text string, change func(s *keyed)) broken {
-	return keyedOf(what, text, func(s *keyed) limit.Keyed {
+	return keyedOf(what, text, func(s *keyed) limiterOf {
 		change(s)
-		return s
+		return s.For
 	})
 }
 
 // keyedOf is another Keyed, on top of a correct one.
-func keyedOf(what, text string, change func(s *keyed) limit.Keyed) broken {
+func keyedOf(what, text string, change func(s *keyed) limiterOf) broken {
 	return broken{what, text, func(s *suite) {
 		s.spec = specOf(SlidingLog)
-		s.keyed = func(_ *testing.T, rate int64, interval time.Duration) limit.Keyed {
+		s.keyed = func(_ *testing.T, rate int64, interval time.Duration) limiterOf {
 			return change(newKeyed(rate, interval))
 		}
 	}}
@@ -273,10 +273,8 @@ var allBroken = map[string][]broken{
 		keyedBy("one limit", "refuses", func(s *keyed) { s.breaks = func(string) string { return "one" } }),
 	},
 	"an empty key is an ErrInvalidArgument": {
-		keyedOf("a limit", "error <nil>", func(s *keyed) limit.Keyed {
-			return limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
-				return s.Allow(ctx, "key:"+key, n)
-			})
+		keyedOf("a limit", "error <nil>", func(s *keyed) limiterOf {
+			return func(key string) limit.Limiter { return s.For("key:" + key) }
 		}),
 	},
 	"a strange key is refused or has a limit of its own": {
@@ -293,17 +291,19 @@ var allBroken = map[string][]broken{
 		keyedBy("never forgets", "refuses", func(s *keyed) { s.interval *= 100 }),
 	},
 	"many callers of some keys at once get the rate of each": {
-		keyedOf("makes a key twice", "together", func(s *keyed) limit.Keyed {
+		keyedOf("makes a key twice", "together", func(s *keyed) limiterOf {
 			var all sync.Map
-			return limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
-				m, ok := all.Load(key)
-				if !ok {
-					time.Sleep(time.Millisecond)
-					m = newMemory(SlidingLog, s.rate, s.interval)
-					all.Store(key, m)
-				}
-				return m.(*memory).Allow(ctx, n)
-			})
+			return func(key string) limit.Limiter {
+				return limit.Func(func(ctx context.Context, n int64) (limit.Result, error) {
+					m, ok := all.Load(key)
+					if !ok {
+						time.Sleep(time.Millisecond)
+						m = newMemory(SlidingLog, s.rate, s.interval)
+						all.Store(key, m)
+					}
+					return m.(*memory).Allow(ctx, n)
+				})
+			}
 		}),
 	},
 }

@@ -22,7 +22,7 @@ var keyedChecks = []check{
 
 func keysApart(r *run) {
 	k := r.keys(10)
-	one, other := limit.Of(k, "one"), limit.Of(k, "other")
+	one, other := k("one"), k("other")
 	r.has(one, 10)
 	if left := r.granted(other, 4).Remaining; left != r.left(6) {
 		r.fail("Remaining of the other key is %d, want %d", left, r.left(6))
@@ -33,8 +33,8 @@ func keysApart(r *run) {
 
 func emptyKey(r *run) {
 	k := r.keys(10)
-	r.fails(r.t.Context(), limit.Of(k, ""), 1, limit.ErrInvalidArgument)
-	r.has(limit.Of(k, "key"), 10)
+	r.fails(r.t.Context(), k(""), 1, limit.ErrInvalidArgument)
+	r.has(k("key"), 10)
 }
 
 // strange are keys that a limiter may confuse because it trims, folds, cuts, escapes or splits them,
@@ -64,7 +64,7 @@ func strangeKeys(r *run) {
 func (r *run) eachHasALimit(keys []string) {
 	k := r.keys(2)
 	for _, key := range keys {
-		l := limit.Of(k, key)
+		l := k(key)
 		result, err := r.ask(r.t.Context(), l, 2)
 		switch {
 		case errors.Is(err, limit.ErrInvalidArgument):
@@ -79,9 +79,9 @@ func (r *run) eachHasALimit(keys []string) {
 }
 
 // someKeys returns the limiters of n keys.
-func someKeys(k limit.Keyed, n int) (all []limit.Limiter) {
+func someKeys(k limiterOf, n int) (all []limit.Limiter) {
 	for i := range n {
-		all = append(all, limit.Of(k, fmt.Sprint("key ", i)))
+		all = append(all, k(fmt.Sprint("key ", i)))
 	}
 	return all
 }

@@ -30,8 +30,8 @@ import (
 // A Spec says how to make the limiter to check, and what it promises.
 type Spec = SpecOf[limit.Limiter]
 
-// A KeyedSpec is a Spec of a limiter with keys.
-type KeyedSpec = SpecOf[limit.Keyed]
+// A KeyedSpec is a Spec of a Keyed whose limiters are of type L.
+type KeyedSpec[L limit.Limiter] = SpecOf[limit.Keyed[L]]
 
 // A SpecOf is a Spec or a KeyedSpec. Only New must be set.
 type SpecOf[L any] struct {
@@ -112,7 +112,7 @@ func TestLimiter(t *testing.T, spec Spec) {
 }
 
 // TestKeyed checks a Keyed: the limit of one key as TestLimiter does, and the rules for keys.
-func TestKeyed(t *testing.T, spec KeyedSpec) {
+func TestKeyed[L limit.Limiter](t *testing.T, spec KeyedSpec[L]) {
 	t.Helper()
 	suiteOfKeyed(spec).test(t, slices.Concat(limiterChecks, keyedChecks))
 }
@@ -134,7 +134,7 @@ func Check(t *testing.T, spec Spec) []Finding {
 }
 
 // CheckKeyed is Check for a Keyed.
-func CheckKeyed(t *testing.T, spec KeyedSpec) []Finding {
+func CheckKeyed[L limit.Limiter](t *testing.T, spec KeyedSpec[L]) []Finding {
 	t.Helper()
 	return suiteOfKeyed(spec).findings(t, slices.Concat(limiterChecks, keyedChecks))
 }
@@ -151,28 +151,27 @@ func (s suite) findings(t *testing.T, checks []check) (all []Finding) {
 func suiteOf(spec Spec) suite { return suite{spec: spec.complete()} }
 
 // suiteOfKeyed returns the suite of a Keyed.
-func suiteOfKeyed(spec KeyedSpec) suite {
-	return suite{spec: ofOneKey(spec).complete(), keyed: spec.New}
-}
-
-// ofOneKey returns the spec of the limiter of one key.
-func ofOneKey(k KeyedSpec) Spec {
-	s := Spec{
+func suiteOfKeyed[L limit.Limiter](spec KeyedSpec[L]) suite {
+	one := Spec{
 		New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
 			t.Helper()
-			return limit.Of(k.New(t, rate, interval), "key")
+			return spec.New(t, rate, interval).For("key")
 		},
-		Algorithm: k.Algorithm, Interval: k.Interval, Tolerance: k.Tolerance, Synctest: k.Synctest,
-		Parallel: k.Parallel, Now: k.Now, Sleep: k.Sleep,
+		Algorithm: spec.Algorithm, Interval: spec.Interval, Tolerance: spec.Tolerance,
+		Synctest: spec.Synctest, Parallel: spec.Parallel, Now: spec.Now, Sleep: spec.Sleep,
 	}
-	if k.Pair != nil {
-		s.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
+	if spec.Pair != nil {
+		one.Pair = func(t *testing.T, rate int64, interval time.Duration) (limit.Limiter, limit.Limiter) {
 			t.Helper()
-			one, other := k.Pair(t, rate, interval)
-			return limit.Of(one, "key"), limit.Of(other, "key")
+			a, b := spec.Pair(t, rate, interval)
+			return a.For("key"), b.For("key")
 		}
 	}
-	return s
+	return suite{one.complete(), func(t *testing.T, rate int64, interval time.Duration) limiterOf {
+		t.Helper()
+		keyed := spec.New(t, rate, interval)
+		return func(key string) limit.Limiter { return keyed.For(key) }
+	}}
 }
 
 // complete returns s with its defaults.
@@ -191,8 +190,11 @@ func (s SpecOf[L]) complete() SpecOf[L] {
 // A suite is the limiter under test.
 type suite struct {
 	spec  Spec
-	keyed func(t *testing.T, rate int64, interval time.Duration) limit.Keyed // nil for a Limiter
+	keyed func(t *testing.T, rate int64, interval time.Duration) limiterOf // nil for a Limiter
 }
+
+// A limiterOf returns the limiter of a key.
+type limiterOf func(key string) limit.Limiter
 
 // A check is one rule. Its function panics with a failure if the rule is broken.
 type check struct {

@@ -64,7 +64,14 @@ type keyed struct {
 	keys map[string]*memory
 }
 
-func (s *keyed) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+// For implements limit.Keyed.
+func (s *keyed) For(key string) limit.Limiter {
+	return limit.Func(func(ctx context.Context, n int64) (limit.Result, error) {
+		return s.allow(ctx, key, n)
+	})
+}
+
+func (s *keyed) allow(ctx context.Context, key string, n int64) (limit.Result, error) {
 	if key == "" {
 		return limit.Result{}, fmt.Errorf("%w: an empty key", limit.ErrInvalidArgument)
 	}
@@ -212,8 +219,8 @@ func TestCheckFindsBrokenRules(t *testing.T) {
 	if found := Check(t, spec); len(found) != len(limiterChecks)-1 {
 		t.Errorf("%d findings without a Pair", len(found))
 	}
-	found := CheckKeyed(t, KeyedSpec{
-		New: func(_ *testing.T, rate int64, interval time.Duration) limit.Keyed {
+	found := CheckKeyed(t, KeyedSpec[limit.Limiter]{
+		New: func(_ *testing.T, rate int64, interval time.Duration) limit.Keyed[limit.Limiter] {
 			s := newKeyed(rate, interval)
 			s.breaks = strings.ToLower
 			return s

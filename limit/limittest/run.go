@@ -87,7 +87,7 @@ func (r *run) pair(rate int64) (one, other limit.Limiter) {
 }
 
 // keys returns a fresh limiter with keys.
-func (r *run) keys(rate int64) limit.Keyed {
+func (r *run) keys(rate int64) limiterOf {
 	r.t.Helper()
 	r.expects(rate)
 	return r.keyed(r.t, rate, r.spec.Interval)

@@ -16,28 +16,28 @@ import (
 )
 
 // A maker is an algorithm of any package whose limiters are of type L.
-type maker[L limit.KeyedReleaser] interface {
-	InMemoryKeyed(opts ...limit.Option) (L, error)
-	OnRedisKeyed(rdb redis.UniversalClient, name string) (L, error)
+type maker[L keyed[L]] interface {
+	InMemory(opts ...limit.Option) (L, error)
+	OnRedis(rdb redis.UniversalClient, name string) (L, error)
 }
 
 // An algorithm is an entry of algorithms.
 type algorithm struct {
 	needed, optional string // fields of its limits, besides name and algorithm
 
-	inMemory func(n numbers, opts ...limit.Option) (limit.KeyedReleaser, error)
-	onRedis  func(n numbers, rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
+	inMemory func(n numbers, opts ...limit.Option) (limiters, error)
+	onRedis  func(n numbers, rdb redis.UniversalClient, name string) (limiters, error)
 }
 
 // of returns the algorithm whose maker has the numbers of a limit.
-func of[L limit.KeyedReleaser](needed, optional string, with func(n numbers) maker[L]) algorithm {
+func of[L keyed[L]](needed, optional string, with func(n numbers) maker[L]) algorithm {
 	return algorithm{
 		needed, optional,
-		func(n numbers, opts ...limit.Option) (limit.KeyedReleaser, error) {
-			return with(n).InMemoryKeyed(opts...)
+		func(n numbers, opts ...limit.Option) (limiters, error) {
+			return limitersOf(with(n).InMemory(opts...))
 		},
-		func(n numbers, rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-			return with(n).OnRedisKeyed(rdb, name)
+		func(n numbers, rdb redis.UniversalClient, name string) (limiters, error) {
+			return limitersOf(with(n).OnRedis(rdb, name))
 		},
 	}
 }
@@ -67,7 +67,7 @@ var units = map[string]fixedwindow.Unit{
 }
 
 // ledgers are algorithms that also reserve.
-type ledgers = maker[limit.KeyedLedger]
+type ledgers = maker[limit.Ledger]
 
 func log(n numbers) ledgers { return slidingwindow.Log{Rate: n.rate, Interval: n.per} }
 
@@ -102,7 +102,7 @@ func bucket(n numbers) ledgers {
 	return tokenbucket.Bucket{Capacity: n.atMost(), Rate: float64(n.rate), Interval: n.per}
 }
 
-func concurrent(n numbers) maker[limit.KeyedReleaser] {
+func concurrent(n numbers) maker[concurrency.Leases] {
 	return concurrency.Limit{Most: n.most, Lease: n.lease}
 }
 

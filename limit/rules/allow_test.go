@@ -168,12 +168,14 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 }
 
 func TestRulesAreALimiter(t *testing.T) {
-	limittest.TestKeyed(t, limittest.KeyedSpec{
-		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
+	limittest.TestKeyed(t, limittest.KeyedSpec[limit.Func]{
+		New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed[limit.Func] {
 			r := inMemory(t, file("by: user", "limits: [{rate: "+slashed(rate, interval)+"}]"))
-			return limit.KeyedFunc(func(ctx context.Context, key string, n int64) (limit.Result, error) {
-				g, err := r.Allow(ctx, of(key), n)
-				return g.Result, err
+			return limit.KeyedFunc(func(key string) limit.Func {
+				return func(ctx context.Context, n int64) (limit.Result, error) {
+					g, err := r.Allow(ctx, of(key), n)
+					return g.Result, err
+				}
 			})
 		},
 		Algorithm: limittest.SlidingLog,

@@ -41,11 +41,9 @@ func (p *parser) limits(r *rule, n *yaml.Node) {
 
 // makes reports a definition whose limiters cannot be made, or would refuse every call.
 func (p *parser) makes(r *rule, d definition, line int) {
-	l, err := algorithms[d.algorithm].inMemory(d.numbers)
-	if err != nil {
+	if _, err := algorithms[d.algorithm].inMemory(d.numbers); err != nil {
 		p.wrong(line, "%s", strings.TrimPrefix(err.Error(), limit.ErrInvalidArgument.Error()+": "))
-	}
-	if _, ok := l.(reserver); r.settle && err == nil && !ok {
+	} else if r.settle && d.lease > 0 {
 		p.wrong(line, "settle is not for %s, whose permits come back when the call ends", d.algorithm)
 	}
 	if most := d.atMost(); r.cost > most {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -24,25 +23,14 @@ type Rules struct {
 type compiled struct {
 	set   *Set
 	parts [][]part // by the index of a rule
-	made  map[definition]form.Lender
+	made  map[definition]limiters
 }
 
 // A part is one limit of a rule, or several that decide in one call.
 type part struct {
-	limiter  form.Lender
+	take     limiters
 	policies []string
-	lease    time.Duration // if not 0, permits come back when the call ends
-	reserver reserver      // of a rule that settles, otherwise nil
-}
-
-// newPart returns the part of a rule with a limiter, which can reserve if the rule settles: the parser has
-// checked it.
-func newPart(rule *rule, limiter form.Lender) part {
-	p := part{limiter: limiter}
-	if r, ok := limiter.(reserver); ok && rule.settle {
-		p.reserver = r
-	}
-	return p
+	purpose  purpose // of permits that are granted: spent, lent until the call ends, or an estimate
 }
 
 // New returns the Rules of a Set, with limits in a Store. A nil argument or an unusable Store is a
@@ -80,11 +68,15 @@ func (r *Rules) Reload(set *Set) error {
 }
 
 // compile makes the limiters of a Set, except those already made.
-func (r *Rules) compile(set *Set, made map[definition]form.Lender) (*compiled, error) {
-	c := &compiled{set, make([][]part, len(set.rules)), make(map[definition]form.Lender)}
+func (r *Rules) compile(set *Set, made map[definition]limiters) (*compiled, error) {
+	c := &compiled{set, make([][]part, len(set.rules)), make(map[definition]limiters)}
 	for i, rule := range set.rules {
+		purpose := spent
+		if rule.settle {
+			purpose = estimate
+		}
 		if together := r.store.together(rule.limits); together != nil {
-			p := newPart(rule, together)
+			p := part{take: together, purpose: purpose}
 			for _, d := range rule.limits {
 				p.policies = append(p.policies, d.policy)
 			}
@@ -100,8 +92,10 @@ func (r *Rules) compile(set *Set, made map[definition]form.Lender) (*compiled, e
 				}
 			}
 			c.made[d] = limiter
-			p := newPart(rule, limiter)
-			p.policies, p.lease = []string{d.policy}, d.lease
+			p := part{limiter, []string{d.policy}, purpose}
+			if d.lease > 0 {
+				p.purpose = lent
+			}
 			c.parts[i] = append(c.parts[i], p)
 		}
 	}
@@ -117,19 +111,15 @@ type Grant struct {
 	// without limits is allowed, without numbers.
 	limit.Result
 
-	loans []loan // to return when the call has ended
-
+	loans        []*limit.Reservation // to cancel when the call has ended
 	reservations []*limit.Reservation // of rules that settle
 }
 
 // A loan holds permits taken from a part.
 type loan struct {
-	part *part
-	key  string
-	n    int64
-
-	decision    form.Decision      // of the limiter, for Return
-	reservation *limit.Reservation // of a rule that settles, instead of decision
+	part        *part
+	n           int64
+	reservation *limit.Reservation // nil if they are spent
 }
 
 // Running reports whether the call has permits of concurrency limits. If so, call Done when the call has
@@ -141,17 +131,14 @@ func (g *Grant) Running() bool { return len(g.loans) > 0 }
 func (g *Grant) Done(ctx context.Context) error {
 	loans := g.loans
 	g.loans = nil
-	return giveBack(ctx, loans)
+	return settle(ctx, loans, 0)
 }
 
-func giveBack(ctx context.Context, loans []loan) error {
+// settle settles reservations.
+func settle(ctx context.Context, all []*limit.Reservation, actual int64) error {
 	var errs []error
-	for _, l := range loans {
-		if l.reservation != nil {
-			errs = append(errs, l.reservation.Cancel(ctx))
-			continue
-		}
-		errs = append(errs, l.part.limiter.Return(ctx, l.key, l.n, l.decision))
+	for _, r := range all {
+		errs = append(errs, r.Settle(ctx, actual))
 	}
 	return errors.Join(errs...)
 }
@@ -192,13 +179,15 @@ func (r *Rules) allow(begin func() context.Context, call Call, n int64) (Grant, 
 		defer cancel()
 	}
 	var t taking
-	for _, u := range uses {
+	for i, u := range uses {
 		if n > math.MaxInt64/u.rule.cost {
 			err = fmt.Errorf("%w: n is %d, times the cost %d", limit.ErrPermitsExceedRate, n, u.rule.cost)
 		}
-		for i := range now.parts[u.rule.index] {
+		parts := now.parts[u.rule.index]
+		for j := range parts {
 			if err == nil && !t.refused {
-				err = t.take(ctx, loan{part: &now.parts[u.rule.index][i], key: u.key, n: n * u.rule.cost})
+				last := i == len(uses)-1 && j == len(parts)-1
+				err = t.take(ctx, &parts[j], u.key, n*u.rule.cost, last)
 			}
 		}
 	}
@@ -218,15 +207,13 @@ type taking struct {
 	refused bool
 }
 
-// take asks one part.
-func (t *taking) take(ctx context.Context, l loan) error {
-	var result limit.Result
-	var err error
-	if l.part.reserver != nil {
-		l.reservation, result, err = l.part.reserver.TryReserve(ctx, l.key, l.n)
-	} else {
-		result, l.decision, err = l.part.limiter.Lend(ctx, l.key, l.n)
+// take asks one part. Permits of the last one stay taken: no other can refuse.
+func (t *taking) take(ctx context.Context, p *part, key string, n int64, last bool) error {
+	purpose := p.purpose
+	if purpose == spent && !last {
+		purpose = lent
 	}
+	reservation, result, err := p.take(ctx, key, n, purpose)
 	if err != nil {
 		return err
 	}
@@ -235,14 +222,14 @@ func (t *taking) take(ctx context.Context, l loan) error {
 		one = result.Each
 	}
 	for i := range one {
-		one[i].Policy = l.part.policies[i]
+		one[i].Policy = p.policies[i]
 		if one[i].Name == "" {
-			one[i].Name = one[i].Policy + ":" + l.key
+			one[i].Name = one[i].Policy + ":" + key
 		}
 	}
 	t.each = append(t.each, one...)
 	if t.refused = !result.Allowed; !t.refused {
-		t.loans = append(t.loans, l)
+		t.loans = append(t.loans, loan{p, n, reservation})
 	}
 	return nil
 }
@@ -259,7 +246,9 @@ func (t *taking) undo(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = giveBack(context.WithoutCancel(ctx), t.loans)
+		for _, l := range t.loans {
+			_ = l.reservation.Cancel(context.WithoutCancel(ctx))
+		}
 	}()
 	timer := time.NewTimer(undoing)
 	defer timer.Stop()
@@ -296,10 +285,10 @@ func (t *taking) grant() Grant {
 	for _, l := range t.loans {
 		switch {
 		case t.refused:
-		case l.reservation != nil:
+		case l.part.purpose == estimate:
 			g.reservations = append(g.reservations, l.reservation)
-		case l.part.lease > 0:
-			g.loans = append(g.loans, l)
+		case l.part.purpose == lent:
+			g.loans = append(g.loans, l.reservation)
 		}
 	}
 	return g

@@ -2,16 +2,10 @@ package rules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/redisson-go/rratelimiter/limit"
 )
-
-// A reserver is a limiter that a rule with settle can use.
-type reserver interface {
-	TryReserve(ctx context.Context, key string, n int64) (*limit.Reservation, limit.Result, error)
-}
 
 // Reservation returns the permits of all rules with "settle: true", for a cost that is known later. It is nil
 // if no such rule matched. Settle it once with the permits that were used, which replace n times the cost of
@@ -27,10 +21,6 @@ func (g *Grant) Reservation() *limit.Reservation {
 			return fmt.Errorf("%w: a call under rules used %v permits, must be one amount of at least 0",
 				limit.ErrInvalidArgument, actual)
 		}
-		var errs []error
-		for _, r := range all {
-			errs = append(errs, r.Settle(ctx, actual[0]))
-		}
-		return errors.Join(errs...)
+		return settle(ctx, all, actual[0])
 	})
 }

@@ -9,31 +9,57 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // A Store keeps limits: InMemory or OnRedis.
 type Store interface {
-	// limiter returns the limiter of one limit.
-	limiter(d definition) (form.Lender, error)
+	// limiter returns the limiters of one limit.
+	limiter(d definition) (limiters, error)
 
-	// together returns a limiter of several limits that decide in one call, or nil if the
-	// Store cannot make one.
-	together(d []definition) form.Lender
+	// together returns limiters of several limits that decide in one call, or nil if the
+	// Store cannot make them.
+	together(d []definition) limiters
 }
 
-// lender returns a limiter of this module as a Lender.
-func lender(l limit.KeyedReleaser, err error) (form.Lender, error) {
-	if err != nil {
-		return nil, err
-	}
-	lender, ok := l.(form.Lender)
-	if !ok {
-		return nil, fmt.Errorf("rratelimiter: %T takes no grants back", l)
-	}
-	return lender, nil
+// limiters take n permits from that of a key, if they are there. A Cancel of the Reservation gives them back.
+// It is nil if they are spent, or refused.
+type limiters func(
+	ctx context.Context, key string, n int64, p purpose,
+) (*limit.Reservation, limit.Result, error)
+
+// A purpose says what becomes of permits.
+type purpose int
+
+const (
+	spent    purpose = iota // they stay taken
+	lent                    // they may go back, at once or when the call ends
+	estimate                // of a cost that is known later
+)
+
+// A limiter is that of a package under limit/.
+type limiter interface {
+	limit.Limiter
+	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
+}
+
+// A keyed is a limiter with a limit for each key.
+type keyed[L limiter] interface {
+	limiter
+	limit.Keyed[L]
+}
+
+func limitersOf[L keyed[L]](all L, err error) (limiters, error) {
+	return func(
+		ctx context.Context, key string, n int64, p purpose,
+	) (*limit.Reservation, limit.Result, error) {
+		if p == spent {
+			r, err := all.For(key).Allow(ctx, n)
+			return nil, r, err
+		}
+		return all.For(key).TryReserve(ctx, n)
+	}, err
 }
 
 // InMemory is a Store in this process. Its rratelimiter is slidingwindow.Log, which decides as rratelimiter
@@ -42,11 +68,11 @@ func InMemory(opts ...limit.Option) Store { return memory{opts} }
 
 type memory struct{ opts []limit.Option }
 
-func (m memory) limiter(d definition) (form.Lender, error) {
-	return lender(algorithms[d.algorithm].inMemory(d.numbers, m.opts...))
+func (m memory) limiter(d definition) (limiters, error) {
+	return algorithms[d.algorithm].inMemory(d.numbers, m.opts...)
 }
 
-func (memory) together([]definition) form.Lender { return nil }
+func (memory) together([]definition) limiters { return nil }
 
 // OnRedis is a Store shared by all that use its name, of 1 to 200 bytes without braces. The limit "day" of
 // the rule "search" has the name NAME:search:day, or NAME:search if it is the only limit and has no name.
@@ -77,15 +103,15 @@ func (s *onRedis) check() error {
 	return nil
 }
 
-func (s *onRedis) limiter(d definition) (form.Lender, error) {
+func (s *onRedis) limiter(d definition) (limiters, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	if d.algorithm == redisson {
 		t := s.keyed(d)
-		return keyeds{s.client, []*rratelimiter.Keyed{t}}, t.Validate()
+		return keyeds{s.client, []*rratelimiter.Keyed{t}}.take, t.Validate()
 	}
-	return lender(algorithms[d.algorithm].onRedis(d.numbers, s.rdb, s.name+":"+d.key))
+	return algorithms[d.algorithm].onRedis(d.numbers, s.rdb, s.name+":"+d.key)
 }
 
 // keyed returns the limiters of a limit. Their acquires replace the rate that the rules had before a change.
@@ -98,7 +124,7 @@ const mostTogether = 4
 
 // together makes limits of rratelimiter decide in one script call. They have one key, and so one hash tag
 // and one slot of a cluster.
-func (s *onRedis) together(all []definition) form.Lender {
+func (s *onRedis) together(all []definition) limiters {
 	if s.check() != nil || len(all) < 2 || len(all) > mostTogether {
 		return nil
 	}
@@ -109,7 +135,7 @@ func (s *onRedis) together(all []definition) form.Lender {
 		}
 		t.all = append(t.all, s.keyed(d))
 	}
-	return t
+	return t.take
 }
 
 // keyeds are limits of rratelimiter whose limiters of a key decide together.
@@ -118,42 +144,41 @@ type keyeds struct {
 	all    []*rratelimiter.Keyed
 }
 
-// Lend takes permits from the limiters of a key.
-func (t keyeds) Lend(ctx context.Context, key string, n int64) (r limit.Result, a form.Decision, err error) {
-	start := time.Now()
-	if len(t.all) == 1 {
-		r, err = t.all[0].Allow(ctx, key, n)
-	} else {
-		r, err = t.group(key).Allow(ctx, n)
-	}
-	return r, form.Decision{Stamp: start.Add(r.ResetAfter).UnixMicro()}, err
-}
-
-// TryReserve reserves permits of the limiters of a key.
-func (t keyeds) TryReserve(
-	ctx context.Context, key string, n int64,
+// take gives permits that are lent back by a Release, unless they have come back with time: unlike a
+// reservation, Allow takes permits ahead and merges records, as the options of the Client say.
+func (t keyeds) take(
+	ctx context.Context, key string, n int64, p purpose,
 ) (*limit.Reservation, limit.Result, error) {
+	l := t.of(key)
+	if p == estimate {
+		return l.TryReserve(ctx, n)
+	}
+	start := time.Now()
+	r, err := l.Allow(ctx, n)
+	if p == spent || !r.Allowed {
+		return nil, r, err
+	}
+	return limit.NewReservation(nil, func(ctx context.Context, _ []int64) error {
+		if time.Since(start) >= r.ResetAfter {
+			return nil
+		}
+		return l.Release(ctx, n)
+	}), r, nil
+}
+
+// A lender is the limiters of a key, which decide together.
+type lender interface {
+	limit.Reserver
+	limit.Releaser
+}
+
+func (t keyeds) of(key string) lender {
 	if len(t.all) == 1 {
-		return t.all[0].TryReserve(ctx, key, n)
+		return t.all[0].For(key)
 	}
-	return t.group(key).TryReserve(ctx, n)
-}
-
-// Return gives permits back to the limiters of a key, unless they have come back with time.
-func (t keyeds) Return(ctx context.Context, key string, n int64, d form.Decision) error {
-	switch {
-	case time.Now().UnixMicro() >= d.Stamp:
-		return nil
-	case len(t.all) == 1:
-		return t.all[0].RateLimiter(key).Release(ctx, n)
-	}
-	return t.group(key).Release(ctx, n)
-}
-
-func (t keyeds) group(key string) *rratelimiter.Group {
 	limiters := make([]*rratelimiter.RateLimiter, len(t.all))
 	for i, keyed := range t.all {
-		limiters[i] = keyed.RateLimiter(key)
+		limiters[i] = keyed.For(key)
 	}
 	return t.client.All(limiters...)
 }

@@ -45,29 +45,20 @@ type Counter struct {
 	Parts int
 }
 
-// InMemory returns a limiter in this process. Like all the methods, it returns a
-// limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. When a key has not been used for an interval and a part, one
+// of the next calls drops its counts. The error is a limit.ErrInvalidArgument if a field is out of its
+// bounds.
 func (c Counter) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(c.rule, opts))
 }
 
-// InMemoryKeyed returns a limiter with counts for each key, in this process. When a key has not been
-// used for an interval and a part, one of the next calls drops its counts.
-func (c Counter) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.InMemoryKeyed(c.rule, opts))
-}
-
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:slidingcounter, a text of some bytes for each part, which Redis drops when all permits are back.
-// An unreadable text counts as if the whole rate had just been taken. A lost reply is an error, and may
-// cost permits for an interval and a part.
+// {name}:slidingcounter, and that of a key {name:key}:slidingcounter, a text of some bytes for each part,
+// which Redis drops when all permits are back. An unreadable text counts as if the whole rate had just been
+// taken. A lost reply is an error, and may cost permits for an interval and a part. The error is that of
+// InMemory, also for a nil rdb or an unusable name.
 func (c Counter) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(c.rule, rdb, name))
-}
-
-// OnRedisKeyed is OnRedis with counts for each key, under {name:key}:slidingcounter.
-func (c Counter) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.OnRedisKeyed(c.rule, rdb, name))
 }
 
 var counterScript = redisx.Load(files, "counter.lua", false)

@@ -28,29 +28,20 @@ type Log struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
 }
 
-// InMemory returns a limiter in this process, with 16 bytes for a record. Like all the methods, it
-// returns a limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process, with 16 bytes for a record. When a key has not been used for
+// an interval, one of the next calls drops its log. The error is a limit.ErrInvalidArgument if a field is
+// out of its bounds.
 func (l Log) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(l.rule, opts))
 }
 
-// InMemoryKeyed returns a limiter with a log for each key, in this process. When a key has not been
-// used for an interval, one of the next calls drops its log.
-func (l Log) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.InMemoryKeyed(l.rule, opts))
-}
-
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:slidinglog, a sorted set with some 90 bytes for a record, which Redis drops an interval after
-// the last grant. Unreadable data under the key counts as if the whole rate had just been taken. A lost
-// reply is an error, and may cost permits for an interval.
+// {name}:slidinglog, and that of a key {name:key}:slidinglog, a sorted set with some 90 bytes for a record,
+// which Redis drops an interval after the last grant. Unreadable data under the key counts as if the whole
+// rate had just been taken. A lost reply is an error, and may cost permits for an interval. The error is
+// that of InMemory, also for a nil rdb or an unusable name.
 func (l Log) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(l.rule, rdb, name))
-}
-
-// OnRedisKeyed is OnRedis with a log for each key, under {name:key}:slidinglog.
-func (l Log) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.OnRedisKeyed(l.rule, rdb, name))
 }
 
 //go:embed log.lua counter.lua

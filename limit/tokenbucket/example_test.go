@@ -28,13 +28,13 @@ func ExampleBucket_InMemory() {
 }
 
 // A bucket for each user, shared by all processes.
-func ExampleBucket_OnRedisKeyed() {
+func ExampleBucket_OnRedis() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	users, err := tokenbucket.Bucket{Capacity: 100, Rate: 10, Interval: time.Second}.OnRedisKeyed(rdb, "api")
+	users, err := tokenbucket.Bucket{Capacity: 100, Rate: 10, Interval: time.Second}.OnRedis(rdb, "api")
 	if err != nil {
 		panic(err)
 	}
-	r, err := users.Allow(context.Background(), "alice", 1)
+	r, err := users.For("alice").Allow(context.Background(), 1)
 	switch {
 	case err != nil: // Redis has failed
 	case !r.Allowed: // come back after r.RetryAfter

@@ -27,27 +27,17 @@ type Smooth struct {
 	WarmUp   time.Duration // 0, or 1 µs to 3,660 days
 }
 
-// InMemory returns a limiter in this process, which saves permits from now on. The error is a
-// limit.ErrInvalidArgument if a field is out of its bounds.
-func (s Smooth) InMemory(opts ...limit.Option) (*SmoothLimiter, error) {
-	l, err := form.InMemory(s.rule, opts)
+// InMemory returns a limiter in this process, which saves permits from now on. Those of keys save permits
+// from their first call on; calls drop those that have not been used for a while, with their saved permits.
+// The error is a limit.ErrInvalidArgument if a field is out of its bounds.
+func (s Smooth) InMemory(opts ...limit.Option) (SmoothLimiter, error) {
+	forms, err := form.InMemory(s.rule, opts)
 	if err != nil {
-		return nil, err
+		return SmoothLimiter{}, err
 	}
 	f, _ := s.flow()
-	one := &SmoothLimiter{smooth{l.(form.Opened[ticket]), f}, l}
-	return one, one.tickets.Do(context.Background(), "", f.at)
-}
-
-// InMemoryKeyed returns a limiter for each key, in this process, with the errors of InMemory. Calls drop
-// limiters that have not been used for a while, with their saved permits.
-func (s Smooth) InMemoryKeyed(opts ...limit.Option) (*SmoothKeyed, error) {
-	l, err := form.InMemoryKeyed(s.rule, opts)
-	if err != nil {
-		return nil, err
-	}
-	f, _ := s.flow()
-	return &SmoothKeyed{smooth{l.(form.Opened[ticket]), f}, l}, nil
+	one := SmoothLimiter{smooth{forms.One.(tickets), f}, smooth{forms.Each.(tickets), f}, ""}
+	return one, one.form.Do(context.Background(), "", f.at)
 }
 
 // flow returns the rule, in the numbers of Guava.
@@ -84,70 +74,53 @@ func (s Smooth) rule() (form.Rule[ticket], error) {
 	}, nil
 }
 
-// A SmoothLimiter is the limiter of a Smooth. It implements limit.Peeker.
+// A SmoothLimiter is the limiter of a Smooth: one limit, and by For one for each key. It is a limit.Peeker
+// and a limit.Keyed.
 type SmoothLimiter struct {
-	smooth
-	allows limit.Peeker
+	form, each smooth // of this limit, and of those by key
+	key        string
 }
+
+// For returns the limit of a key, which has 1 to 1,024 bytes.
+func (l SmoothLimiter) For(key string) SmoothLimiter { return SmoothLimiter{l.each, l.each, key} }
 
 // Allow takes n permits if nothing is owed. Result.Limit is Rate, at least 1. Result.Remaining equals it
 // if nothing is owed, and is 0 otherwise.
-func (l *SmoothLimiter) Allow(ctx context.Context, n int64) (limit.Result, error) {
-	return l.allows.Allow(ctx, n)
+func (l SmoothLimiter) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return l.form.Allow(ctx, l.key, n)
 }
 
 // Peek implements limit.Peeker.
-func (l *SmoothLimiter) Peek(ctx context.Context) (limit.Result, error) { return l.allows.Peek(ctx) }
+func (l SmoothLimiter) Peek(ctx context.Context) (limit.Result, error) {
+	return l.form.Peek(ctx, l.key)
+}
 
 // Acquire takes n permits, 1 to Rate, and returns how long it waited for the permits of earlier callers.
 // For more than Rate the error is limit.ErrPermitsExceedRate: take them in parts. If ctx ends first,
 // Acquire takes nothing, and errors.Is(err, ctx.Err()) holds; but if other callers have come since, its
 // time passes unused.
-func (l *SmoothLimiter) Acquire(ctx context.Context, n int64) (waited time.Duration, err error) {
-	waited, _, err = l.acquire(ctx, "", n, math.MaxInt64)
+func (l SmoothLimiter) Acquire(ctx context.Context, n int64) (waited time.Duration, err error) {
+	waited, _, err = l.form.acquire(ctx, l.key, n, math.MaxInt64)
 	return waited, err
 }
 
 // TryAcquire is Acquire if that waits for at most timeout. Otherwise it takes nothing and returns false
 // at once. With a timeout of 0 or less it does not wait.
-func (l *SmoothLimiter) TryAcquire(ctx context.Context, n int64, timeout time.Duration) (bool, error) {
-	_, ok, err := l.acquire(ctx, "", n, timeout)
+func (l SmoothLimiter) TryAcquire(ctx context.Context, n int64, timeout time.Duration) (bool, error) {
+	_, ok, err := l.form.acquire(ctx, l.key, n, timeout)
 	return ok, err
 }
 
-// A SmoothKeyed has a limiter of a Smooth for each key. It implements limit.KeyedPeeker.
-type SmoothKeyed struct {
-	smooth
-	allows limit.KeyedPeeker
-}
-
-// Allow is Allow of a SmoothLimiter, for the limit of key.
-func (l *SmoothKeyed) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
-	return l.allows.Allow(ctx, key, n)
-}
-
-// Peek implements limit.KeyedPeeker.
-func (l *SmoothKeyed) Peek(ctx context.Context, key string) (limit.Result, error) {
-	return l.allows.Peek(ctx, key)
-}
-
-// Acquire is Acquire of a SmoothLimiter, for the limit of key.
-func (l *SmoothKeyed) Acquire(ctx context.Context, key string, n int64) (waited time.Duration, err error) {
-	waited, _, err = l.acquire(ctx, key, n, math.MaxInt64)
-	return waited, err
-}
-
-// TryAcquire is TryAcquire of a SmoothLimiter, for the limit of key.
-func (l *SmoothKeyed) TryAcquire(ctx context.Context, key string, n int64,
-	timeout time.Duration) (bool, error) {
-	_, ok, err := l.acquire(ctx, key, n, timeout)
-	return ok, err
-}
-
-// A smooth holds the tickets of all keys, for which callers wait.
+// A smooth holds the tickets of one limit or of all keys, for which callers wait.
 type smooth struct {
-	tickets form.Opened[ticket]
-	flow    flow
+	tickets
+	flow flow
+}
+
+// tickets are a form in memory.
+type tickets interface {
+	form.Form
+	form.Opened[ticket]
 }
 
 // acquire reserves n permits if that takes at most timeout, and waits for them.
@@ -158,7 +131,7 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 	}
 	var before, after ticket
 	var wait time.Duration
-	err = s.tickets.Do(ctx, key, func(t *ticket, now int64) {
+	err = s.Do(ctx, key, func(t *ticket, now int64) {
 		s.flow.at(t, now)
 		wait = form.Micros(t.next - now)
 		if ok = wait <= max(0, timeout); ok {
@@ -174,7 +147,7 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 	if pause.For(ctx, wait) == nil {
 		return time.Since(start), true, nil
 	}
-	_ = s.tickets.Do(context.WithoutCancel(ctx), key, func(t *ticket, _ int64) {
+	_ = s.Do(context.WithoutCancel(ctx), key, func(t *ticket, _ int64) {
 		if t.next == after.next && t.saved == after.saved {
 			t.next, t.saved = before.next, before.saved
 		}
@@ -183,6 +156,6 @@ func (s smooth) acquire(ctx context.Context, key string, n int64,
 }
 
 var (
-	_ limit.Peeker      = (*SmoothLimiter)(nil)
-	_ limit.KeyedPeeker = (*SmoothKeyed)(nil)
+	_ limit.Peeker               = SmoothLimiter{}
+	_ limit.Keyed[SmoothLimiter] = SmoothLimiter{}
 )

@@ -29,11 +29,11 @@ func TestSmoothIsPaced(t *testing.T) {
 				},
 				Algorithm: limittest.Paced, Interval: tt.interval, Synctest: true,
 			})
-			limittest.TestKeyed(t, limittest.KeyedSpec{
-				New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
+			type keyed = limit.Keyed[tokenbucket.SmoothLimiter]
+			limittest.TestKeyed(t, limittest.KeyedSpec[tokenbucket.SmoothLimiter]{
+				New: func(t *testing.T, rate int64, interval time.Duration) keyed {
 					s := tokenbucket.Smooth{Rate: float64(rate), Interval: interval, WarmUp: tt.warmUp}
-					l := redistest.Must(s.InMemoryKeyed())(t)
-					return l
+					return smooth(t, s)
 				},
 				Algorithm: limittest.Paced, Interval: tt.interval, Synctest: true,
 			})
@@ -41,52 +41,22 @@ func TestSmoothIsPaced(t *testing.T) {
 	}
 }
 
-func smooth(t *testing.T, s tokenbucket.Smooth) *tokenbucket.SmoothLimiter {
+func smooth(t *testing.T, s tokenbucket.Smooth) tokenbucket.SmoothLimiter {
 	t.Helper()
 	return redistest.Must(s.InMemory())(t)
 }
 
-// A local is a Smooth as an algorithm that has forms in memory only.
-type local struct {
-	tokenbucket.Smooth
-	formtest.Algorithm
-}
+// A releaser is a SmoothLimiter that takes no permits back.
+type releaser struct{ tokenbucket.SmoothLimiter }
 
-type lone struct{ *tokenbucket.SmoothLimiter }
+func (releaser) Release(context.Context, int64) error { return nil }
 
-func (lone) Release(context.Context, int64) error { return nil }
+func (r releaser) For(key string) releaser { return releaser{r.SmoothLimiter.For(key)} }
 
-type keyed struct{ *tokenbucket.SmoothKeyed }
-
-func (keyed) Release(context.Context, string, int64) error { return nil }
-
-func (l local) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	one, err := l.Smooth.InMemory(opts...)
-	return lone{one}, err
-}
-
-func (l local) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	many, err := l.Smooth.InMemoryKeyed(opts...)
-	return keyed{many}, err
-}
-
-// acquire calls Acquire of any form.
-func acquire(ctx context.Context, l any, key string, n int64) (time.Duration, error) {
-	if l, ok := l.(lone); ok {
-		return l.Acquire(ctx, n)
-	}
-	return l.(keyed).Acquire(ctx, key, n)
-}
-
-// within calls TryAcquire of any form, which waits up to a time, and expects its result.
-func within(s *formtest.Stage, args []string, want bool) (err error) {
-	var ok bool
+// within calls TryAcquire, which waits up to a time, and expects its result.
+func within(s *formtest.Stage, args []string, want bool) error {
 	n, timeout := s.Number(args[0]), time.Duration(s.Number(args[1]))
-	if l, isLone := s.Limiter.(lone); isLone {
-		ok, err = l.TryAcquire(s.Ctx(), n, timeout)
-	} else {
-		ok, err = s.Limiter.(keyed).TryAcquire(s.Ctx(), s.Key, n, timeout)
-	}
+	ok, err := s.Limiter.(releaser).TryAcquire(s.Ctx(), n, timeout)
 	if err == nil && ok != want {
 		err = errors.New("TryAcquire is wrong")
 	}
@@ -96,20 +66,24 @@ func within(s *formtest.Stage, args []string, want bool) (err error) {
 // tell tells promises of a Smooth. "acquire 10 1s" waits for a second, "wait 1 as a" starts a caller.
 func tell(t *testing.T, s tokenbucket.Smooth, promises map[string]string) {
 	t.Helper()
+	inMemory := func(opts ...limit.Option) (formtest.Limiters, error) {
+		l, err := s.InMemory(opts...)
+		return formtest.LimitersOf(releaser{l}, err)
+	}
 	formtest.Play{
-		Algorithms: map[string]formtest.Algorithm{"": local{Smooth: s}}, Forms: formtest.InMemory,
+		Algorithms: map[string]formtest.Algorithm{"": {InMemory: inMemory}}, Forms: formtest.InMemory,
 		Verbs: map[string]formtest.Verb{
 			"acquire": func(s *formtest.Stage, args []string) error {
-				waited, err := acquire(s.Ctx(), s.Limiter, s.Key, s.Number(args[0]))
+				waited, err := s.Limiter.(releaser).Acquire(s.Ctx(), s.Number(args[0]))
 				if waited = waited.Round(10 * time.Microsecond); err == nil && !s.Is(int64(waited), args[1]) {
 					err = fmt.Errorf("waited %v", waited)
 				}
 				return err
 			},
 			"wait": func(s *formtest.Stage, args []string) error {
-				l, key, n := s.Limiter, s.Key, s.Number(args[0])
+				l, n := s.Limiter.(releaser), s.Number(args[0])
 				s.Start(func(ctx context.Context) error {
-					_, err := acquire(ctx, l, key, n)
+					_, err := l.Acquire(ctx, n)
 					return err
 				})
 				return nil
@@ -171,10 +145,8 @@ func TestSmoothBounds(t *testing.T) {
 		"WarmUp is 2562047h":  {Rate: 1, Interval: time.Second, WarmUp: 1<<63 - 1},
 		"Rate is 1e-10 in 1s": {Rate: 1e-10, Interval: time.Second},
 	} {
-		l, err := s.InMemory()
-		k, err2 := s.InMemoryKeyed()
-		if l != nil || k != nil || !errors.Is(err, limit.ErrInvalidArgument) ||
-			!strings.Contains(err.Error(), text) || err.Error() != err2.Error() {
+		_, err := s.InMemory()
+		if !errors.Is(err, limit.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %q", s, err, text)
 		}
 	}
@@ -185,8 +157,7 @@ func TestSmoothBounds(t *testing.T) {
 		formtest.Fails(t, want, err)
 		formtest.Fails(t, want, err2)
 	}
-	k := redistest.Must(tokenbucket.Smooth{Rate: 1, Interval: time.Second}.InMemoryKeyed())(t)
-	_, err := k.Acquire(t.Context(), "", 1)
+	_, err := l.For("").Acquire(t.Context(), 1)
 	formtest.Fails(t, limit.ErrInvalidArgument, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -39,31 +39,21 @@ type Bucket struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
 }
 
-// InMemory returns a limiter in this process. Like all the methods, it returns a
-// limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. The buckets of keys that are full again are dropped by one of
+// the next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (b Bucket) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(b.rule, opts))
 }
 
-// InMemoryKeyed returns a limiter with a bucket for each key, in this process. One of the next calls
-// drops a bucket that is full again.
-func (b Bucket) InMemoryKeyed(opts ...limit.Option) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.InMemoryKeyed(b.rule, opts))
-}
-
 // OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:tokenbucket, which Redis drops when the bucket is full. A lost reply is an error, and may cost
-// permits until they have come back.
+// {name}:tokenbucket, and that of a key {name:key}:tokenbucket, which Redis drops when the bucket is full. A
+// lost reply is an error, and may cost permits until they have come back. The error is that of InMemory, also
+// for a nil rdb or an unusable name.
 //
 // The numbers may differ between processes, as during a deploy: tokens stay if the bucket has room. A
 // bucket that is full for one process is full for all, even with a larger Capacity.
 func (b Bucket) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(b.rule, rdb, name))
-}
-
-// OnRedisKeyed is OnRedis with a bucket for each key, under {name:key}:tokenbucket.
-func (b Bucket) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedLedger, error) {
-	return form.KeyedLedger(form.OnRedisKeyed(b.rule, rdb, name))
 }
 
 //go:embed take.lua

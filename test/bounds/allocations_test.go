@@ -35,7 +35,7 @@ func TestALoneCallAllocatesLittle(t *testing.T) {
 		"Allow":      {13, func() error { return ErrOf(l.Allow(ctx, 1)) }},
 		"Keyed.Allow": {20, func() error {
 			user++
-			return ErrOf(keyed.Allow(ctx, users[user%len(users)], 1))
+			return ErrOf(keyed.For(users[user%len(users)]).Allow(ctx, 1))
 		}},
 	} {
 		least := math.Inf(1) // other goroutines allocate as well, such as those of go-redis

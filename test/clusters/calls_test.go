@@ -92,7 +92,7 @@ func (p *player) does(c *rratelimiter.Client, row string) error {
 		l := call(p.limiter(c))
 		switch words[0] {
 		case "group":
-			user := c.Keyed("{"+p.s.name+"}:user", 10, time.Minute).RateLimiter("42")
+			user := c.Keyed("{"+p.s.name+"}:user", 10, time.Minute).For("42")
 			l, words = c.All(p.limiter(c), user), words[1:]
 		case "own":
 			alive := rratelimiter.WithKeepAlive(time.Hour)
@@ -177,7 +177,7 @@ var calls = map[string]func(p *player, l call, args []string) error{
 		return r.Settle(p.Context(), whole(args))
 	},
 	"keyed": func(p *player, _ call, _ []string) error {
-		return p.by.Keyed("{"+p.s.name+"}:user", 5, time.Hour).Acquire(p.Context(), "42", 2)
+		return p.by.Keyed("{"+p.s.name+"}:user", 5, time.Hour).For("42").Acquire(p.Context(), 2)
 	},
 	"waits": func(p *player, l call, _ []string) error { return Yes(l.TryAcquire(p.Context(), 1, Patience)) },
 

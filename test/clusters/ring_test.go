@@ -33,7 +33,7 @@ func TestAShardOfARingThatIsAwayMovesItsLimiters(t *testing.T) {
 			ring := redis.NewRing(opts)
 			c := rratelimiter.New(ring)
 			t.Cleanup(func() { _, _ = c.Close(), ring.Close() })
-			l := c.Keyed(redistest.Name(t), rate, time.Hour).RateLimiter("user")
+			l := c.Keyed(redistest.Name(t), rate, time.Hour).For("user")
 			NoError(t, Yes(l.TryAcquire(t.Context(), rate, 0)))
 			WantErr(t, l.Rename(t.Context(), "elsewhere"), rratelimiter.ErrInvalidArgument)
 			home := shards[0]

@@ -149,7 +149,7 @@ func TestRefusedBookingsAreFew(t *testing.T) {
 	plays(t, "refuse OOM command not allowed", func(p *play) {
 		keyed := p.Client.Keyed("many", 10, time.Hour)
 		for i := range limiters {
-			p.Want(keyed.Acquire(p.Context(), fmt.Sprint(i), 1))
+			p.Want(keyed.For(fmt.Sprint(i)).Acquire(p.Context(), 1))
 		}
 		p.does("+5s") // each was tried once
 		const few, rounds = 50, 14
@@ -204,15 +204,15 @@ func TestAnyNumberOfKeysFallsBack(t *testing.T) {
 		popular := 0
 		for i := range keys {
 			if i%100 == 0 {
-				if ok, err := keyed.TryAcquire(p.Context(), "popular", 1, 0); err != nil {
+				if ok, err := keyed.For("popular").TryAcquire(p.Context(), 1, 0); err != nil {
 					t.Fatal(err)
 				} else if ok {
 					popular++
 				}
 			}
-			l := taker(keyed.RateLimiter(fmt.Sprint(i)))
+			l := taker(keyed.For(fmt.Sprint(i)))
 			if i%2 == 1 {
-				l = p.Client.All(keyed.RateLimiter(fmt.Sprint(i)), total.RateLimiter("all"))
+				l = p.Client.All(keyed.For(fmt.Sprint(i)), total.For("all"))
 			}
 			p.Want(Yes(l.TryAcquire(p.Context(), 1, 0)))
 			p.Sleep(time.Millisecond)
@@ -232,21 +232,21 @@ func TestTheFirstUseOfAKeyIsOneCall(t *testing.T) {
 		keyed := p.Client.Keyed("k", 10, time.Minute)
 		for i, want := range []int{1, 2, 1} { // the second use also counts the Clients
 			before := p.Gate.Count()
-			NoError(t, Yes(keyed.TryAcquire(p.Context(), "thrice", 1, 0)))
+			NoError(t, Yes(keyed.For("thrice").TryAcquire(p.Context(), 1, 0)))
 			p.Sleep(10 * time.Millisecond)
 			if sent := p.Gate.Count() - before; sent != want {
 				t.Errorf("use %d: %d scripts, want %d", i+1, sent, want)
 			}
 		}
-		NoError(t, Yes(keyed.TryAcquire(p.Context(), "once", 1, 0)))
+		NoError(t, Yes(keyed.For("once").TryAcquire(p.Context(), 1, 0)))
 		p.does("away")
 		for key, want := range map[string]int{"thrice": 7, "once": 4, "new": 5} {
-			if n := TakeAll(p, keyed.RateLimiter(key)); n != want {
+			if n := TakeAll(p, keyed.For(key)); n != want {
 				t.Errorf("%s: %d granted, want %d", key, n, want)
 			}
 		}
 		allows := keyed.WithFallback(rratelimiter.FallbackAllow)
-		if r, err := allows.Allow(p.Context(), "new", 1); err != nil || !r.Allowed || !r.Degraded {
+		if r, err := allows.For("new").Allow(p.Context(), 1); err != nil || !r.Allowed || !r.Degraded {
 			t.Errorf("FallbackAllow: %+v, %v", r, err)
 		}
 		p.does("back; +1m")

@@ -170,7 +170,7 @@ func TestAllTakesLimitersOfDifferentKinds(t *testing.T) {
 		mine, slow := b.NewLimiter(PerClient, 3, time.Minute), b.NewLimiter(Overall, 9, time.Minute)
 		c := b.NewClient(rratelimiter.WithResolution(10 * time.Millisecond))
 		keyed := c.Keyed(redistest.Name(b), 2, time.Minute)
-		g := c.All(c.RateLimiter(mine.Name()), c.RateLimiter(slow.Name()), keyed.RateLimiter("42"))
+		g := c.All(c.RateLimiter(mine.Name()), c.RateLimiter(slow.Name()), keyed.For("42"))
 		for i, want := range []bool{true, true, false} {
 			r, err := g.Allow(b.Context(), 1)
 			if err != nil || r.Allowed != want {
@@ -292,7 +292,7 @@ func TestAllNeedsOneHashTagOnACluster(t *testing.T) {
 		limiters = append(limiters, l)
 	}
 	users := c.Keyed(tag+":user", 1, time.Minute)
-	g := c.All(limiters[0], limiters[1], users.RateLimiter("42"))
+	g := c.All(limiters[0], limiters[1], users.For("42"))
 	NoError(t, Yes(g.TryAcquire(t.Context(), 1, 0)))
 	NoError(t, No(g.TryAcquire(t.Context(), 1, 0)))
 	other := c.All(limiters[0], c.RateLimiter("other"))

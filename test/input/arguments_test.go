@@ -125,7 +125,7 @@ func TestOptionsThatACallIgnoresAreRefused(t *testing.T) {
 			return ErrOf(l.UpdateRate(ctx, Overall, 5, time.Second, opts...))
 		},
 		"Keyed": func(ctx context.Context, l *Limiter, opts ...rratelimiter.RateOption) error {
-			return ErrOf(l.Client.Keyed(l.Name(), 5, time.Second, opts...).Allow(ctx, "key", 1))
+			return ErrOf(l.Client.Keyed(l.Name(), 5, time.Second, opts...).For("key").Allow(ctx, 1))
 		},
 		"WithRate": func(ctx context.Context, l *Limiter, opts ...rratelimiter.RateOption) error {
 			return ErrOf(l.RateLimiter.WithRate(5, time.Second, opts...).Allow(ctx, 1))
@@ -258,20 +258,20 @@ func withBadRates(c *rratelimiter.Client) map[string]*rratelimiter.RateLimiter {
 	const opts = "opts[0] is nil, must be a RateOption"
 	l, users, minute := c.RateLimiter("l"), c.Keyed("t", 1, second), rratelimiter.WithKeepAlive(time.Minute)
 	return map[string]*rratelimiter.RateLimiter{
-		`for "": name is "", must not be empty`:         c.Keyed("", 1, second).RateLimiter("k"),
-		`for "t": rate is 0` + rate:                     c.Keyed("t", 0, second).RateLimiter("k"),
-		`for "t": interval is 0s, must be at least 1ms`: c.Keyed("t", 1, 0).RateLimiter("k"),
-		`for "t": ` + keep:                              c.Keyed("t", 1, time.Hour, minute).RateLimiter("k"),
-		`for "t": ` + opts:                              c.Keyed("t", 1, second, nil).RateLimiter("k"),
-		`for "t": key is "", must not be empty`:         users.RateLimiter(""),
-		`for "t": key is "a}", must be without braces`:  users.RateLimiter("a}"),
-		`for "t": key is "{", must be without braces`:   users.RateLimiter("{").WithRate(1, second),
+		`for "": name is "", must not be empty`:         c.Keyed("", 1, second).For("k"),
+		`for "t": rate is 0` + rate:                     c.Keyed("t", 0, second).For("k"),
+		`for "t": interval is 0s, must be at least 1ms`: c.Keyed("t", 1, 0).For("k"),
+		`for "t": ` + keep:                              c.Keyed("t", 1, time.Hour, minute).For("k"),
+		`for "t": ` + opts:                              c.Keyed("t", 1, second, nil).For("k"),
+		`for "t": key is "", must not be empty`:         users.For(""),
+		`for "t": key is "a}", must be without braces`:  users.For("a}"),
+		`for "t": key is "{", must be without braces`:   users.For("{").WithRate(1, second),
 		`for "l": rate is 0` + rate:                     l.WithRate(0, second),
 		`for "l": rate is 9007199254740993` + rate:      l.WithRate(1<<53+1, second),
 		`for "l": ` + keep:                              l.WithRate(1, time.Hour, minute),
 		`for "l": ` + opts:                              l.WithRate(1, second, nil),
 
-		`for "t": key is of 1025 bytes, must have at most 1024`: users.RateLimiter(strings.Repeat("k", 1025)),
+		`for "t": key is of 1025 bytes, must have at most 1024`: users.For(strings.Repeat("k", 1025)),
 		`for "l": interval is 999.999µs, must be at least 1ms`:  l.WithRate(1, time.Millisecond-1),
 	}
 }

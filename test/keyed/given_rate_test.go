@@ -23,20 +23,19 @@ func TestValidateReportsWhatIsWrong(t *testing.T) {
 	c := NewClient(t, rdb)
 	bad := c.Keyed("bad", 0, time.Second)
 	unset := c.RateLimiter("bad").WithRate(1, 0)
-	for name, limiter := range map[string]limits.Validator{
-		"a Keyed": bad, "its limiter": bad.RateLimiter("alice"), "a limiter": c.RateLimiter(""),
+	for name, limiter := range map[string]any{
+		"a Keyed": bad, "its limiter": bad.For("alice"), "a limiter": c.RateLimiter(""),
 		"a limiter with a rate": unset, "a Group of it": c.All(unset),
-		"a Group": c.All(), "one key": limits.Of(bad, "alice").(limits.Validator),
-		"one for all":       limits.Shared(c.RateLimiter("")).(limits.Validator),
+		"a Group": c.All(), "one for all": limits.Shared(c.RateLimiter("")),
 		"that of an option": rratelimiter.New(rdb, nil).Keyed("good", 1, time.Second),
 	} {
-		err := limiter.Validate()
+		err := limits.Validate(limiter)
 		if !errors.Is(err, limits.ErrMisconfigured) || !errors.Is(err, limits.ErrInvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for want, limiter := range map[string]limits.Limiter{
-		`for "bad": rate is 0`: limits.Of(bad, "alice"), `for "bad": interval is 0s`: unset,
+		`for "bad": rate is 0`: bad.For("alice"), `for "bad": interval is 0s`: unset,
 		"interval is 0s": unset.WithFallback(rratelimiter.FallbackAllow),
 	} {
 		_, err := limiter.Allow(t.Context(), 1)
@@ -47,12 +46,12 @@ func TestValidateReportsWhatIsWrong(t *testing.T) {
 	good := c.Keyed("good", 1, time.Second)
 	one := c.RateLimiter("a")
 	for _, limiter := range []any{
-		good, good.RateLimiter("alice"), one, one.WithRate(1, time.Second), c.All(one), c,
+		good, good.For("alice"), one, one.WithRate(1, time.Second), c.All(one), c,
 	} {
 		NoError(t, limits.Validate(limiter))
 	}
 	for _, key := range []string{"", "{"} { // these come from visitors
-		if _, err := good.Allow(t.Context(), key, 1); !errors.Is(err, limits.ErrInvalidArgument) ||
+		if _, err := good.For(key).Allow(t.Context(), 1); !errors.Is(err, limits.ErrInvalidArgument) ||
 			errors.Is(err, limits.ErrMisconfigured) {
 			t.Errorf("key %q: %v", key, err)
 		}
@@ -72,7 +71,7 @@ func TestAKeyedFindsAnotherRate(t *testing.T) {
 	c := NewClient(t, redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
 	allow := func(keyed *rratelimiter.Keyed, key string) rratelimiter.Result {
 		t.Helper()
-		r, err := keyed.Allow(t.Context(), key, 1)
+		r, err := keyed.For(key).Allow(t.Context(), 1)
 		NoError(t, err)
 		return r
 	}

@@ -17,8 +17,8 @@ import (
 func TestKeyedSetsTheRate(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute, rratelimiter.WithKeepAlive(time.Hour))
-		l := b.Wrap(keyed.RateLimiter("42"))
-		if want := keyed.RateLimiter("42").Name(); !strings.HasSuffix(want, ":{42}") {
+		l := b.Wrap(keyed.For("42"))
+		if want := keyed.For("42").Name(); !strings.HasSuffix(want, ":{42}") {
 			b.Fatalf("the limiter is called %q", want)
 		}
 		policy, _, _ := strings.Cut(l.Name(), ":")
@@ -32,7 +32,7 @@ func TestKeyedSetsTheRate(t *testing.T) {
 			b.Fatal("Peek or Release has written something")
 		}
 		sent := b.Sent(func() {
-			r, err := keyed.Allow(b.Context(), "42", 2)
+			r, err := keyed.For("42").Allow(b.Context(), 2)
 			if err != nil || !r.Allowed || r.Remaining != 3 || r.Limit != 5 {
 				b.Fatalf("allow: %+v, %v", r, err)
 			}
@@ -61,8 +61,8 @@ func isOrdinary(b *Bench, l *Limiter, keyed *rratelimiter.Keyed) {
 	if sent := b.Sent(func() { plain.Takes(3) }); sent != 1 {
 		b.Errorf("%d commands for a limiter that is there", sent)
 	}
-	b.Want(No(keyed.TryAcquire(b.Context(), "42", 1, 0)))
-	b.Want(keyed.Acquire(b.Context(), "43", 5))
+	b.Want(No(keyed.For("42").TryAcquire(b.Context(), 1, 0)))
+	b.Want(keyed.For("43").Acquire(b.Context(), 5))
 }
 
 // A limiter of a Keyed that was PER_CLIENT, by Java, is set anew as OVERALL when it has
@@ -70,7 +70,7 @@ func isOrdinary(b *Bench, l *Limiter, keyed *rratelimiter.Keyed) {
 func TestKeyedReplacesAnExpiredType(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute)
-		l := keyed.RateLimiter("k")
+		l := keyed.For("k")
 		b.Want(l.SetRate(b.Context(), PerClient, 7, time.Second))
 		r, err := l.Allow(b.Context(), 1)
 		c, configErr := l.Config(b.Context())
@@ -93,13 +93,13 @@ func TestKeyedKeepsAHashTag(t *testing.T) {
 	c := NewClient(t, cluster.Client(t))
 	tag := "{" + redistest.Name(t) + "}:user"
 	keyed := c.Keyed(tag, 5, time.Minute)
-	if name := keyed.RateLimiter("42").Name(); name != tag+":[42]" {
+	if name := keyed.For("42").Name(); name != tag+":[42]" {
 		t.Errorf("the limiter is called %q", name)
 	}
-	NoError(t, keyed.Acquire(t.Context(), "42", 1))
+	NoError(t, keyed.For("42").Acquire(t.Context(), 1))
 	plain := c.Keyed(redistest.Name(t), 5, time.Minute)
 	for i := range 50 {
-		NoError(t, plain.Acquire(t.Context(), strconv.Itoa(i), 1))
+		NoError(t, plain.For(strconv.Itoa(i)).Acquire(t.Context(), 1))
 	}
 }
 
@@ -108,7 +108,7 @@ func TestKeyedKeepsAHashTag(t *testing.T) {
 func TestKeyedKeepsWhatIsUsed(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
 		const keep = 8 * time.Minute
-		l := c.Client.Keyed("t", 100, time.Minute, rratelimiter.WithKeepAlive(keep)).RateLimiter("k")
+		l := c.Client.Keyed("t", 100, time.Minute, rratelimiter.WithKeepAlive(keep)).For("k")
 		keys := []string{l.Name(), l.Name() + ":value", l.Name() + ":permits"}
 		for i, pause := range []time.Duration{0, 10, 20, 29, 2, 200, 1, 59, 1} { // s
 			time.Sleep(pause * time.Second)
@@ -131,7 +131,7 @@ func TestKeyedForgetsUnusedKeys(t *testing.T) {
 		keyed := c.Client.Keyed("t", 10, time.Second)
 		const keys = 2000
 		for i := range keys {
-			NoError(c.T, keyed.Acquire(c.Context(), strconv.Itoa(i), 1))
+			NoError(c.T, keyed.For(strconv.Itoa(i)).Acquire(c.Context(), 1))
 		}
 		if n := len(c.Mini.Keys()); n != 3*keys {
 			c.Errorf("%d keys in Redis", n)

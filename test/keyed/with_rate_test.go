@@ -24,7 +24,7 @@ func configured(b *Bench, l *rratelimiter.RateLimiter, want rratelimiter.Config)
 func TestWithRateOfAKeyKeepsTheName(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		users := b.Client.Keyed("users", 2, time.Minute)
-		alice := users.RateLimiter(redistest.Name(b)).WithRate(5, time.Minute)
+		alice := users.For(redistest.Name(b)).WithRate(5, time.Minute)
 		if r, err := alice.Allow(b.Context(), 4); err != nil || r.Remaining != 1 || r.Policy != "users" {
 			b.Errorf("%+v, %v", r, err)
 		}
@@ -68,7 +68,7 @@ func TestWithRateFallsBack(t *testing.T) {
 			return plain.WithRate(4, time.Minute)
 		},
 		"of a Keyed": func(c *Limiter) *rratelimiter.RateLimiter {
-			return c.Client.Keyed("t", 4, time.Minute).RateLimiter("new")
+			return c.Client.Keyed("t", 4, time.Minute).For("new")
 		},
 	} {
 		Bubble(t, func(c *Limiter) {
@@ -104,7 +104,7 @@ func TestLimitersPrintTheirNames(t *testing.T) {
 		`rate limiter "api"`:            c.RateLimiter("api"),
 		`rate limiter "a\nb"`:           c.RateLimiter("a\nb").WithRate(1, time.Second),
 		`rate limiter ""`:               c.RateLimiter(""),
-		`rate limiter "visits:{alice}"`: users.RateLimiter("alice"),
+		`rate limiter "visits:{alice}"`: users.For("alice"),
 		`keyed rate limiter "visits"`:   users,
 	} {
 		if got := fmt.Sprint(l); got != want {

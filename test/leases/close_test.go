@@ -29,13 +29,13 @@ func TestCloseGivesAllLeasesBack(t *testing.T) {
 			inBubble(t, 1, 1, func(b *bubble) {
 				p, limits := b.processes[0], NewClient(b.T, b.look).Keyed("api", 1000, interval)
 				left := func(i int) int64 {
-					l := limits.RateLimiter(strconv.Itoa(i))
+					l := limits.For(strconv.Itoa(i))
 					return redistest.Must(l.AvailablePermits(b.Context()))(b)
 				}
 				for i := range c.limiters {
 					for range each {
 						leases := p.client.Keyed("api", 1000, interval)
-						NoError(b, Yes(leases.TryAcquire(b.Context(), strconv.Itoa(i), 1, 0)))
+						NoError(b, Yes(leases.For(strconv.Itoa(i)).TryAcquire(b.Context(), 1, 0)))
 						synctest.Wait()
 					}
 					if n := left(i); n >= 1000-each {

@@ -42,7 +42,7 @@ func TestTheFirstLeaseOfAKeyTakesTwoCalls(t *testing.T) {
 		for i, c := range []struct{ calls, trips int64 }{{4, 0}, {3, 3}, {4, 6}} {
 			before := p.trips.Load()
 			for range c.calls {
-				v, err := users.Allow(b.Context(), strconv.Itoa(i), 1)
+				v, err := users.For(strconv.Itoa(i)).Allow(b.Context(), 1)
 				if synctest.Wait(); err != nil || !v.Allowed {
 					t.Fatal(v, err)
 				}

@@ -16,9 +16,8 @@ import (
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 var (
-	_ limits.Acquirer      = (*rratelimiter.RateLimiter)(nil)
-	_ limits.Acquirer      = (*rratelimiter.Group)(nil)
-	_ limits.KeyedAcquirer = (*rratelimiter.Keyed)(nil)
+	_ limits.Acquirer = (*rratelimiter.RateLimiter)(nil)
+	_ limits.Acquirer = (*rratelimiter.Group)(nil)
 )
 
 // A maker makes two handles of a limiter, of two Clients.
@@ -60,9 +59,11 @@ func groups(t *testing.T, rate int64, interval time.Duration) (one, other limits
 		d.All(d.RateLimiter("wide"), d.RateLimiter("tight"))
 }
 
+type keyed = limits.Keyed[*rratelimiter.RateLimiter]
+
 // keyeds makes Keyeds whose names begin with a tag.
-func keyeds(dial func(t *testing.T) *redis.Client, tag string) maker[limits.Keyed] {
-	return func(t *testing.T, rate int64, interval time.Duration) (one, other limits.Keyed) {
+func keyeds(dial func(t *testing.T) *redis.Client, tag string) maker[keyed] {
+	return func(t *testing.T, rate int64, interval time.Duration) (one, other keyed) {
 		c, d := clients(t, dial(t))
 		name := tag + redistest.Name(t)
 		return c.Keyed(name, rate, interval), d.Keyed(name, rate, interval)
@@ -92,7 +93,7 @@ func TestLimitersKeepTheRules(t *testing.T) {
 	for name, tag := range map[string]string{"Keyed": "", "Keyed with a tag": "{api}:"} {
 		t.Run(name, func(t *testing.T) {
 			pair := keyeds(onMini, tag)
-			limittest.TestKeyed(t, limittest.KeyedSpec{
+			limittest.TestKeyed(t, limittest.KeyedSpec[*rratelimiter.RateLimiter]{
 				New: first(pair), Pair: pair, Tolerance: ms, Synctest: true,
 			})
 		})
@@ -104,7 +105,7 @@ func TestLimitersKeepTheRulesOnRedis(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	s := redistest.Start(t)
 	pair := keyeds(func(t *testing.T) *redis.Client { return s.Client(t) }, "")
-	limittest.TestKeyed(t, limittest.KeyedSpec{
+	limittest.TestKeyed(t, limittest.KeyedSpec[*rratelimiter.RateLimiter]{
 		New: first(pair), Pair: pair, Interval: 2 * time.Second, Parallel: true,
 	})
 }

@@ -41,7 +41,7 @@ func TestEachVersionKeepsItsOwnBound(t *testing.T) {
 				}
 				v, permits := versions[i], 1+random.Int64N(3)
 				out := granted.Within(b.Now, v.interval.Milliseconds()).Sum()
-				r, err := keyeds[i].Allow(b.Context(), "k", permits)
+				r, err := keyeds[i].For("k").Allow(b.Context(), permits)
 				if fits := out+permits <= v.rate; err != nil || r.Allowed != fits {
 					b.Fatalf("%d permits of %+v at %d, with %d taken: %+v, %v", permits, v, b.Now, out, r,
 						err)
@@ -65,9 +65,9 @@ func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 	name := "{" + redistest.Name(b) + "}"
 	keyed := b.Client.Keyed(name, rate, time.Hour)
 	other := b.Client.Keyed(name, rate+1, time.Hour)
-	l := b.Wrap(keyed.RateLimiter("k"))
+	l := b.Wrap(keyed.For("k"))
 	value, permits := l.Name()+":value", l.Name()+":permits"
-	b.Want(keyed.Acquire(t.Context(), "k", 1))
+	b.Want(keyed.For("k").Acquire(t.Context(), 1))
 	b.FillKey(permits, b.Now-records, 1, records/2, 1)
 	b.FillKey(permits, b.Now-records/2, 1, records/2, 3)
 	const out = 2*records + 1
@@ -80,10 +80,10 @@ func TestAValueIsEstimatedFromSomeRecords(t *testing.T) {
 		left   int64 // without what was taken since
 	}{
 		{"another rate", func() error {
-			return other.Acquire(t.Context(), "k", 1)
+			return other.For("k").Acquire(t.Context(), 1)
 		}, true, 3, rate + 1 - out - 1},
 		{"the rate again", func() error {
-			return keyed.Acquire(t.Context(), "k", 1)
+			return keyed.For("k").Acquire(t.Context(), 1)
 		}, true, 3, rate - out - 2},
 		{"SetRate", func() error {
 			return l.SetRate(t.Context(), Overall, rate+5, time.Hour, rratelimiter.WithKeepState())

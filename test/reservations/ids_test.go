@@ -68,7 +68,7 @@ func TestAnIDKeepsEachByteOfAName(t *testing.T) {
 				shared, plain := b.Wrap(one.RateLimiter("shared:"+name)), b.Wrap(one.RateLimiter("own:"+name))
 				b.Want(shared.SetRate(b.Context(), Overall, 1000, time.Minute))
 				b.Want(plain.SetRate(b.Context(), PerClient, 1000, time.Minute))
-				key := b.Wrap(one.Keyed("keyed", 1000, time.Minute).RateLimiter(name))
+				key := b.Wrap(one.Keyed("keyed", 1000, time.Minute).For(name))
 				given := b.Wrap(one.RateLimiter("given:"+name).WithRate(1000, time.Minute))
 				all := one.All(shared.RateLimiter, plain.RateLimiter, key.RateLimiter, given.RateLimiter)
 				reserved, err := all.Reserve(b.Context(), 500, 0)

@@ -70,12 +70,12 @@ func TestTryReserveReturnsTheNumbersOfAllow(t *testing.T) {
 func TestKeyedReserves(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		k := b.Client.Keyed("tokens", 10, time.Second)
-		if r, err := k.Charge(b.Context(), "one", 12); err != nil || r.Debt != 2 {
+		if r, err := k.For("one").Charge(b.Context(), 12); err != nil || r.Debt != 2 {
 			t.Errorf("%+v, %v; want a debt of 2", r, err)
 		}
-		r, err := k.Reserve(b.Context(), "two", 7, 0)
+		r, err := k.For("two").Reserve(b.Context(), 7, 0)
 		b.Want(err)
-		l := b.Wrap(k.RateLimiter("two"))
+		l := b.Wrap(k.For("two"))
 		l.Has(3)
 		_, err = l.Delete(b.Context())
 		b.Want(err)
@@ -87,12 +87,12 @@ func TestKeyedReserves(t *testing.T) {
 		}
 		settle(l, elsewhere, 12)
 		l.Has(5)
-		r, result, err := k.TryReserve(b.Context(), "two", 6)
+		r, result, err := k.For("two").TryReserve(b.Context(), 6)
 		refused := r == nil && !result.Allowed && result.Remaining == 5 && result.RetryAfter == time.Second
 		if !refused || err != nil {
 			t.Errorf("%v, %+v, %v; want it refused for 1 s", r, result, err)
 		}
-		r, result, err = k.TryReserve(b.Context(), "two", 4)
+		r, result, err = k.For("two").TryReserve(b.Context(), 4)
 		if r == nil || err != nil || !result.Allowed || result.Remaining != 1 {
 			t.Errorf("%v, %+v, %v; want 1 left", r, result, err)
 		}

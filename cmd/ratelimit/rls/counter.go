@@ -1,7 +1,6 @@
 package rls
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
-	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
@@ -22,16 +20,16 @@ import (
 
 // A counter is the limit of one descriptor of a request.
 type counter interface {
-	limit.Limiter
+	limiter
+	limit.Charger
+}
 
-	// Peek returns the numbers, and takes nothing.
-	Peek(ctx context.Context) (limit.Result, error)
+// A limiter is that of a package under limit/.
+type limiter interface {
+	limit.Releaser
+	limit.Peeker
 	// TryReserve is Allow for permits that may be given back. The Reservation may be nil.
 	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
-	// Charge takes what was spent, whatever is left.
-	Charge(ctx context.Context, n int64) (limit.Result, error)
-	// Release gives back what was taken.
-	Release(ctx context.Context, n int64) error
 }
 
 // An exactly is the counter of a limiter whose acquires fall back by themselves. Its other calls end with the
@@ -111,7 +109,7 @@ func (o *openers) open(r *rule) (func(key string) counter, error) {
 		return func(string) counter { return exactly{l, o.budget} }, l.Validate()
 	}
 	keyed := o.client.Keyed(o.name(r.domain), r.rate, r.interval).WithFallback(fallback)
-	return func(key string) counter { return exactly{keyed.RateLimiter(key), o.budget} }, keyed.Validate()
+	return func(key string) counter { return exactly{keyed.For(key), o.budget} }, keyed.Validate()
 }
 
 // name returns the name of the limiters of a domain. With all_or_none they share a slot of a cluster,
@@ -124,11 +122,16 @@ func (o *openers) name(d *domain) string {
 	return name
 }
 
-// A maker is an algorithm of any package, whose limiters are an L with keys or a K without.
-type maker[L limit.Releaser, K limit.KeyedReleaser] interface {
+// A maker is an algorithm of any package, whose limiters are of type L.
+type maker[L keyed[L]] interface {
 	OnRedis(rdb redis.UniversalClient, name string) (L, error)
-	OnRedisKeyed(rdb redis.UniversalClient, name string) (K, error)
-	InMemoryKeyed(opts ...limit.Option) (K, error)
+	InMemory(opts ...limit.Option) (L, error)
+}
+
+// A keyed is a limiter with a limit for each key.
+type keyed[L limiter] interface {
+	limiter
+	limit.Keyed[L]
 }
 
 // openOther returns the function for a rule with an algorithm of package limit.
@@ -152,110 +155,89 @@ func (o *openers) openOther(r *rule) (func(key string) counter, error) {
 		limit.ErrInvalidArgument, r.algorithm, algorithms)
 }
 
-func openAs[L limit.Releaser, K limit.KeyedReleaser](
-	o *openers, r *rule, algorithm maker[L, K],
-) (func(key string) counter, error) {
-	common := other{budget: o.budget, most: r.most(), failures: &o.failures}
+func openAs[L keyed[L]](o *openers, r *rule, algorithm maker[L]) (func(key string) counter, error) {
+	all := other[L]{
+		local: r.fallback == fallbackLocal, budget: o.budget, most: r.most(), failures: &o.failures,
+	}
 	var err error
-	if r.fallback == fallbackLocal {
-		common.local, err = formOf(algorithm.InMemoryKeyed(limit.WithMostKeys(mostLocals)))
-		if err != nil {
+	if all.local {
+		if all.ofProcess, err = algorithm.InMemory(limit.WithMostKeys(mostLocals)); err != nil {
 			return nil, err
 		}
 	}
 	if r.limiter != "" {
-		common.key = "all"
-		common.shared, err = formOf(algorithm.OnRedis(o.redis, r.limiter))
-	} else {
-		common.shared, err = formOf(algorithm.OnRedisKeyed(o.redis, o.name(r.domain)))
+		all.onRedis, err = algorithm.OnRedis(o.redis, r.limiter)
+		return func(string) counter { return &all }, err
 	}
+	all.onRedis, err = algorithm.OnRedis(o.redis, o.name(r.domain))
 	return func(key string) counter {
-		c := common
-		c.key = cmp.Or(c.key, key)
+		c := all
+		c.onRedis, c.ofProcess = c.onRedis.For(key), c.ofProcess.For(key)
 		return &c
 	}, err
-}
-
-// formOf returns a limiter of package limit as what it is.
-func formOf(limiter any, err error) (form.Form, error) {
-	f, ok := limiter.(form.Form)
-	if err == nil && !ok {
-		err = fmt.Errorf("rls: %T cannot be charged or looked at", limiter)
-	}
-	return f, err
 }
 
 // mostLocals is how many keys of a limit have limits of their own while Redis is down: visitors choose them.
 const mostLocals = 5000
 
 // An other is a counter of an algorithm of package limit.
-type other struct {
-	shared form.Form
-	local  form.Form // decides when Redis has failed; nil for none
-	key    string    // of local, and of shared if it has keys
-	budget time.Duration
-	most   int64 // permits at once
+type other[L limiter] struct {
+	onRedis   L
+	ofProcess L    // decides when Redis has failed
+	local     bool // it may
+	budget    time.Duration
+	most      int64 // permits at once
 
 	failures *failures
 }
 
 // ask makes a call of Redis, or if that has failed, of this process. ctx is that of the request: a decision
 // of this process comes when the budget is spent.
-func (c *other) ask(
-	ctx context.Context, call func(context.Context, form.Form) (limit.Result, error),
+func (c *other[L]) ask(
+	ctx context.Context, call func(context.Context, L) (limit.Result, error),
 ) (limit.Result, error) {
 	within, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
-	r, err := call(within, c.shared)
-	if c.local != nil && ctx.Err() == nil && failed(err) {
+	r, err := call(within, c.onRedis)
+	if c.local && ctx.Err() == nil && failed(err) {
 		c.failures.add(err)
-		r, err = call(ctx, c.local)
+		r, err = call(ctx, c.ofProcess)
 		r.Degraded = true
 	}
 	return r, err
 }
 
 // Allow takes n permits if they are there.
-func (c *other) Allow(ctx context.Context, n int64) (limit.Result, error) {
-	return c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
-		r, _, err := f.Lend(ctx, c.key, n)
-		return r, err
-	})
+func (c *other[L]) Allow(ctx context.Context, n int64) (limit.Result, error) {
+	return c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) { return l.Allow(ctx, n) })
 }
 
 // Peek takes nothing.
-func (c *other) Peek(ctx context.Context) (limit.Result, error) {
-	return c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
-		return f.Look(ctx, c.key)
-	})
+func (c *other[L]) Peek(ctx context.Context) (limit.Result, error) {
+	return c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) { return l.Peek(ctx) })
 }
 
 // TryReserve reserves n permits, of which a settlement gives some back.
-func (c *other) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
+func (c *other[L]) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
 	var made *limit.Reservation
-	r, err := c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
-		r, d, err := f.Lend(ctx, c.key, n)
-		if r.Allowed {
-			made = limit.NewReservation(nil, func(ctx context.Context, used []int64) error {
-				return f.Return(ctx, c.key, n-used[0], d)
-			})
-		}
+	r, err := c.ask(ctx, func(ctx context.Context, l L) (r limit.Result, err error) {
+		made, r, err = l.TryReserve(ctx, n)
 		return r, err
 	})
 	return made, r, err
 }
 
-// Charge takes n permits, whatever is left.
-func (c *other) Charge(ctx context.Context, n int64) (limit.Result, error) {
-	return c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
-		return f.Debit(ctx, c.key, n)
+// Charge takes n permits, whatever is left. Parse refuses charges of an algorithm without debts.
+func (c *other[L]) Charge(ctx context.Context, n int64) (limit.Result, error) {
+	return c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) {
+		return any(l).(limit.Charger).Charge(ctx, n)
 	})
 }
 
 // Release gives back n permits, or as many as may be out.
-func (c *other) Release(ctx context.Context, n int64) error {
-	_, err := c.ask(ctx, func(ctx context.Context, f form.Form) (limit.Result, error) {
-		return limit.Result{}, f.GiveBack(ctx, c.key, min(n, c.most))
+func (c *other[L]) Release(ctx context.Context, n int64) error {
+	_, err := c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) {
+		return limit.Result{}, l.Release(ctx, min(n, c.most))
 	})
 	return err
 }

@@ -94,10 +94,8 @@ func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result, _ := result(items, s.respond(in, items).GetOverallCode())
-	decided := limit.KeyedFunc(func(context.Context, string, int64) (limit.Result, error) {
-		return result, nil
-	})
-	m, err := httplimit.New(decided, httplimit.Constant("check"))
+	decided := limit.Func(func(context.Context, int64) (limit.Result, error) { return result, nil })
+	m, err := httplimit.New(limit.Shared(decided), httplimit.Constant("check"))
 	if err != nil {
 		writeStatus(w, s.failure(r.Context(), err))
 		return

@@ -43,25 +43,20 @@ func (p *Plan) lanes() []lane {
 }
 
 // made completes a lane with a limiter of at most all permits at once; 0 if its remaining part is unknown.
-// The methods of the library that make limiters return interfaces of more methods than are needed here.
-func made[L limit.Limiter](p *Plan, l lane, all int64, one func(opts ...limit.Option) (L, error)) lane {
+func made[L limit.Peeker](p *Plan, l lane, all int64, one func(opts ...limit.Option) (L, error)) lane {
 	c := newClock(p.Per)
 	limiter, err := one(limit.WithClock(c.now))
 	l.limiter, l.set, l.err = limiter, c.set, err
-	if r, ok := any(limiter).(limit.Releaser); ok && all > 0 {
-		l.left = left(r, all)
+	if all > 0 {
+		l.left = left(limiter, all)
 	}
 	return l
 }
 
-// left returns a function that returns the remaining part of a limit. It asks for all permits: either they
-// are refused and nothing has changed, or all were available and are given back.
-func left(l limit.Releaser, all int64) func(ctx context.Context) (float64, error) {
+// left returns a function that returns the remaining part of a limit.
+func left(l limit.Peeker, all int64) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
-		result, err := l.Allow(ctx, all)
-		if err == nil && result.Allowed {
-			return 1, l.Release(ctx, all)
-		}
+		result, err := l.Peek(ctx)
 		return float64(result.Remaining) / float64(all), err
 	}
 }
@@ -90,11 +85,5 @@ func (p *Plan) rratelimiter(ctx context.Context, t Traffic) (*Strip, error) {
 	if err := l.SetRate(ctx, rratelimiter.Overall, p.Rate, p.Per); err != nil {
 		return nil, err
 	}
-	return p.through(ctx, lane{
-		name: "RRateLimiter", limiter: l, set: set,
-		left: func(ctx context.Context) (float64, error) {
-			result, err := l.Peek(ctx)
-			return float64(result.Remaining) / float64(p.Rate), err
-		},
-	}, t)
+	return p.through(ctx, lane{name: "RRateLimiter", limiter: l, set: set, left: left(l, p.Rate)}, t)
 }

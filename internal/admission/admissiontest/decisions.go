@@ -108,7 +108,8 @@ type Protocol struct {
 
 	// Serve returns what the visitor got, and the errors that the hook received, nil for a refusal. With
 	// open a request goes on if its limiter fails, in the shadow in any case.
-	Serve func(t *testing.T, d Decision, open, shadow bool, l limit.Keyed) (visitor string, told []error)
+	Serve func(t *testing.T, d Decision, open, shadow bool, l limit.Keyed[limit.Func],
+	) (visitor string, told []error)
 }
 
 // Play plays each Decision, and those of the protocol alone: as it is, open, and in the shadow.
@@ -124,15 +125,17 @@ func (p Protocol) Play(t *testing.T, more ...Decision) {
 
 func (p Protocol) play(t *testing.T, d Decision, open, shadow bool) {
 	asked, cause, began := false, cmp.Or(d.Request.KeyErr, d.Request.CostErr), time.Now()
-	limiter := func(ctx context.Context, key string, n int64) (r limit.Result, err error) {
-		if asked = true; key != Key || n != d.Request.Cost || d.Answer == nil {
-			t.Errorf("asked for %d permits of %q", n, key)
-			return r, nil
+	limiters := func(key string) limit.Func {
+		return func(ctx context.Context, n int64) (r limit.Result, err error) {
+			if asked = true; key != Key || n != d.Request.Cost || d.Answer == nil {
+				t.Errorf("asked for %d permits of %q", n, key)
+				return r, nil
+			}
+			r, cause = d.Answer(ctx)
+			return r, cause
 		}
-		r, cause = d.Answer(ctx)
-		return r, cause
 	}
-	visitor, told := p.Serve(t, d, open, shadow, limit.KeyedFunc(limiter))
+	visitor, told := p.Serve(t, d, open, shadow, limit.KeyedFunc(limiters))
 	want := p.Column(d)
 	refused := !strings.HasPrefix(want, p.OK)
 	if refused != (len(told) == 1) || refused && !errors.Is(told[0], cause) {

@@ -45,7 +45,7 @@ var settlements = []Settlement{
 // the errors that the hook received.
 func PlaySettlements(
 	t *testing.T, settle func(context.Context, ...int64) error,
-	serve func(*testing.T, Settlement, limit.Keyed, func(context.Context)) (told []error),
+	serve func(*testing.T, Settlement, limit.Keyed[*fixtures.Account], func(context.Context)) (told []error),
 ) {
 	for _, s := range settlements {
 		t.Run(s.Name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func PlaySettlements(
 					t.Errorf("the hook received %v, want %v", told, s.Fails)
 				}
 			}()
-			told = serve(t, s, a, handler)
+			told = serve(t, s, limit.Shared(a), handler)
 		})
 	}
 }

@@ -38,7 +38,7 @@ type drive struct {
 	t *testing.T
 	Suite
 	mini           *Mini
-	memory, shared limit.Releaser
+	memory, shared Limiter // shared is nil without mini
 	rate           int64
 	interval       time.Duration
 	real, off      time.Duration // real time, and by how much the clocks are ahead of it
@@ -54,11 +54,11 @@ type drive struct {
 func (s Suite) drives(t *testing.T, rate int64, interval time.Duration, mini *Mini) *drive {
 	t.Helper()
 	d := &drive{t: t, Suite: s, mini: mini, rate: rate, interval: interval}
-	d.memory = redistest.Must(s.New(rate, interval).InMemory(limit.WithClock(d.now)))(t)
+	d.memory = redistest.Must(s.New(rate, interval).InMemory(limit.WithClock(d.now)))(t).Limiter
 	if mini != nil {
 		mini.FlushAll()
 		d.setTime()
-		d.shared = redistest.Must(s.New(rate, interval).OnRedis(mini.Client, "name"))(t)
+		d.shared = redistest.Must(s.New(rate, interval).OnRedis(mini.Client, "name"))(t).Limiter
 	}
 	return d
 }
@@ -197,16 +197,6 @@ func (d *drive) peek() limit.Result {
 	return d.last
 }
 
-// ledger returns a limiter as a Ledger.
-func ledger(t *testing.T, l limit.Releaser) limit.Ledger {
-	t.Helper()
-	ledger, ok := l.(limit.Ledger)
-	if !ok {
-		t.Fatalf("%T is no Ledger", l)
-	}
-	return ledger
-}
-
 // settles charges a Ledger, or reserves n permits, or settles one of the reservations.
 func (d *drive) settles(kind int, n, by int64) {
 	ctx := d.t.Context()
@@ -217,14 +207,14 @@ func (d *drive) settles(kind int, n, by int64) {
 		d.charged += n
 		d.last = redistest.Must(memory.Charge(ctx, n))(d.t)
 		if d.shared != nil {
-			d.same(n, redistest.Must(ledger(d.t, d.shared).Charge(ctx, n))(d.t))
+			d.same(n, redistest.Must(d.shared.(limit.Ledger).Charge(ctx, n))(d.t))
 		}
 	case kind == reserves:
 		r, result, err := memory.TryReserve(ctx, n)
 		redistest.NoError(d.t, err)
 		p := pending{[]*limit.Reservation{r}, len(d.grants)}
 		if d.last = result; d.shared != nil {
-			r, result, err := ledger(d.t, d.shared).TryReserve(ctx, n)
+			r, result, err := d.shared.(limit.Ledger).TryReserve(ctx, n)
 			redistest.NoError(d.t, err)
 			p.reservations = append(p.reservations, r)
 			d.same(n, result)
@@ -322,7 +312,7 @@ func (s Suite) random(t *testing.T, rounds, steps int, mini *Mini, not func(seed
 			}
 		}
 		if d.ends(); t.Failed() {
-			t.Fatalf("seed %d: %T, %d in %v", seed, s.New(rate, interval), rate, interval)
+			t.Fatalf("seed %d: %d in %v", seed, rate, interval)
 		}
 	}
 }

@@ -4,6 +4,7 @@
 package formtest
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -18,45 +19,60 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/limittest"
 )
 
-// An Algorithm has all four forms.
-type Algorithm interface {
-	InMemory(opts ...limit.Option) (limit.Releaser, error)
-	InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error)
-	OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error)
-	OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error)
+// A Limiter is what all limiters of the packages under limit/ can do.
+type Limiter interface {
+	limit.Releaser
+	limit.Peeker
 }
 
-// A maker is an algorithm of any package, whose limiters are an L, and those with keys a K.
-type maker[L limit.Releaser, K limit.KeyedReleaser] interface {
+// A Lender is a Limiter whose grants can be returned.
+type Lender interface {
+	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
+}
+
+// Limiters are what an algorithm makes: one limit, and by For one for each key.
+type Limiters struct {
+	Limiter
+	of func(key string) Limiter
+}
+
+// For implements limit.Keyed.
+func (l Limiters) For(key string) Limiter { return l.of(key) }
+
+// An Algorithm makes limiters in memory and on Redis.
+type Algorithm struct {
+	InMemory func(opts ...limit.Option) (Limiters, error)
+	OnRedis  func(rdb redis.UniversalClient, name string) (Limiters, error)
+}
+
+// A keyed is a Limiter, and by For one for each key.
+type keyed[L any] interface {
+	Limiter
+	For(key string) L
+}
+
+// A maker is an algorithm of any package.
+type maker[L any] interface {
 	InMemory(opts ...limit.Option) (L, error)
-	InMemoryKeyed(opts ...limit.Option) (K, error)
 	OnRedis(rdb redis.UniversalClient, name string) (L, error)
-	OnRedisKeyed(rdb redis.UniversalClient, name string) (K, error)
 }
 
-// Of returns an algorithm as an Algorithm.
-func Of[L limit.Releaser, K limit.KeyedReleaser](m maker[L, K]) Algorithm { return of[L, K]{m} }
-
-type of[L limit.Releaser, K limit.KeyedReleaser] struct{ maker[L, K] }
-
-// InMemory implements Algorithm.
-func (o of[L, K]) InMemory(opts ...limit.Option) (limit.Releaser, error) {
-	return o.maker.InMemory(opts...)
+// Of returns the Algorithm of a maker.
+func Of[L keyed[L]](m maker[L]) Algorithm {
+	return Algorithm{
+		InMemory: func(opts ...limit.Option) (Limiters, error) { return LimitersOf(m.InMemory(opts...)) },
+		OnRedis: func(rdb redis.UniversalClient, name string) (Limiters, error) {
+			return LimitersOf(m.OnRedis(rdb, name))
+		},
+	}
 }
 
-// InMemoryKeyed implements Algorithm.
-func (o of[L, K]) InMemoryKeyed(opts ...limit.Option) (limit.KeyedReleaser, error) {
-	return o.maker.InMemoryKeyed(opts...)
-}
-
-// OnRedis implements Algorithm.
-func (o of[L, K]) OnRedis(rdb redis.UniversalClient, name string) (limit.Releaser, error) {
-	return o.maker.OnRedis(rdb, name)
-}
-
-// OnRedisKeyed implements Algorithm.
-func (o of[L, K]) OnRedisKeyed(rdb redis.UniversalClient, name string) (limit.KeyedReleaser, error) {
-	return o.maker.OnRedisKeyed(rdb, name)
+// LimitersOf returns the Limiters of a limiter, or the error of its making.
+func LimitersOf[L keyed[L]](l L, err error) (Limiters, error) {
+	if err != nil {
+		return Limiters{}, err
+	}
+	return Limiters{l, func(key string) Limiter { return l.For(key) }}, nil
 }
 
 // A Suite names an algorithm and its promises.
@@ -104,22 +120,19 @@ func (s Suite) complete() Suite {
 	return s
 }
 
-// Refuses expects that algorithms out of their bounds have no forms, and that each error contains the
+// Refuses expects that algorithms out of their bounds make no limiters, and that each error contains the
 // text of its algorithm.
-func Refuses[A maker[L, K], L limit.Releaser, K limit.KeyedReleaser](t *testing.T, wrong map[string]A) {
+func Refuses[A maker[L], L keyed[L]](t *testing.T, wrong map[string]A) {
 	t.Helper()
 	for text, a := range wrong {
-		refused := func(l any, err error) {
-			made := reflect.ValueOf(l)
-			if made.IsValid() && !made.IsZero() || !errors.Is(err, limit.ErrInvalidArgument) ||
+		refused := func(l L, err error) {
+			if !reflect.ValueOf(l).IsZero() || !errors.Is(err, limit.ErrInvalidArgument) ||
 				!strings.Contains(err.Error(), text) {
 				t.Errorf("%+v: %v, want %q", a, err, text)
 			}
 		}
 		refused(a.InMemory())
-		refused(a.InMemoryKeyed())
 		refused(a.OnRedis(nil, "name"))
-		refused(a.OnRedisKeyed(nil, "name"))
 	}
 }
 
@@ -144,40 +157,39 @@ func Fails(t *testing.T, want, err error) {
 // conforms runs package limittest on each form.
 func (s Suite) conforms(t *testing.T) {
 	t.Parallel()
-	limiter := func(of func(t *testing.T, a Algorithm) (limit.Releaser, error)) func(*testing.T) {
-		return func(t *testing.T) {
+	onMini := func(t *testing.T, a Algorithm) (Limiters, error) {
+		return a.OnRedis(NewMini(t).Client, redistest.Name(t))
+	}
+	for name, of := range map[string]func(t *testing.T, a Algorithm) (Limiters, error){
+		"InMemory": func(_ *testing.T, a Algorithm) (Limiters, error) { return a.InMemory() },
+		"OnRedis":  onMini,
+	} {
+		t.Run(name, func(t *testing.T) {
 			limittest.TestLimiter(t, limittest.Spec{
 				New: func(t *testing.T, rate int64, interval time.Duration) limit.Limiter {
 					return redistest.Must(of(t, s.New(rate, interval)))(t)
 				},
 				Algorithm: s.Kind, Synctest: true,
 			})
-		}
+		})
 	}
-	t.Run("InMemory", limiter(func(_ *testing.T, a Algorithm) (limit.Releaser, error) {
-		return a.InMemory()
-	}))
-	t.Run("OnRedis", limiter(func(t *testing.T, a Algorithm) (limit.Releaser, error) {
-		return a.OnRedis(NewMini(t).Client, redistest.Name(t))
-	}))
-	t.Run("InMemoryKeyed", func(t *testing.T) {
-		limittest.TestKeyed(t, limittest.KeyedSpec{
-			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
-				return redistest.Must(s.New(rate, interval).InMemoryKeyed())(t)
+	t.Run("InMemory For", func(t *testing.T) {
+		limittest.TestKeyed(t, limittest.KeyedSpec[Limiter]{
+			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed[Limiter] {
+				return redistest.Must(s.New(rate, interval).InMemory())(t)
 			},
 			Algorithm: s.Kind, Synctest: true,
 		})
 	})
-	t.Run("OnRedisKeyed", func(t *testing.T) {
+	t.Run("OnRedis For", func(t *testing.T) {
 		server := redistest.Start(t)
 		one, other := server.Client(t), server.Client(t)
-		pair := func(t *testing.T, rate int64, interval time.Duration) (limit.Keyed, limit.Keyed) {
-			a, name := s.New(rate, interval), redistest.Name(t)
-			return redistest.Must(a.OnRedisKeyed(one, name))(t),
-				redistest.Must(a.OnRedisKeyed(other, name))(t)
+		pair := func(t *testing.T, rate int64, interval time.Duration) (a, b limit.Keyed[Limiter]) {
+			of, name := s.New(rate, interval), redistest.Name(t)
+			return redistest.Must(of.OnRedis(one, name))(t), redistest.Must(of.OnRedis(other, name))(t)
 		}
-		limittest.TestKeyed(t, limittest.KeyedSpec{
-			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed {
+		limittest.TestKeyed(t, limittest.KeyedSpec[Limiter]{
+			New: func(t *testing.T, rate int64, interval time.Duration) limit.Keyed[Limiter] {
 				l, _ := pair(t, rate, interval)
 				return l
 			},

@@ -1,7 +1,6 @@
 package formtest
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -29,8 +28,8 @@ type Play struct {
 
 // The names of all forms.
 var (
-	InMemory = []string{"InMemory", "InMemoryKeyed"}
-	OnRedis  = []string{"OnRedis", "OnRedisKeyed"}
+	InMemory = []string{"InMemory", "InMemory For"}
+	OnRedis  = []string{"OnRedis", "OnRedis For"}
 )
 
 // A Verb does a step with its arguments.
@@ -40,18 +39,17 @@ type Verb = func(s *Stage, args []string) error
 // "other: take 4", is for that algorithm or key.
 type Stage struct {
 	*testing.T
-	limit.Releaser              // of this step
-	Limiter        any          // the same, perhaps with keys
-	Key            string       // of this step
-	As             string       // the name that this step gives
-	Want           error        // of this step
-	Last           limit.Result // of the last call that had one
-	Things         map[string]any
+	Limiter              // of this step
+	As      string       // the name that this step gives
+	Want    error        // of this step
+	Last    limit.Result // of the last call that had one
+	Things  map[string]any
 
 	play    Play
 	start   time.Time
 	mini    *Mini
-	forms   map[string]any
+	form    string
+	made    map[string]Limiters
 	name    string           // of the algorithm of this step, or of its key
 	ahead   time.Duration    // of the clock of the limiter
 	granted map[string]int64 // by name
@@ -59,22 +57,6 @@ type Stage struct {
 	callers sync.WaitGroup
 	mu      sync.Mutex
 	did     []string // guarded by mu: when callers were done
-}
-
-// lone is the limiter of one key.
-type lone struct {
-	limit.KeyedReleaser
-	key string
-}
-
-// Allow implements limit.Limiter.
-func (l lone) Allow(ctx context.Context, n int64) (limit.Result, error) {
-	return l.KeyedReleaser.Allow(ctx, l.key, n)
-}
-
-// Release implements limit.Releaser.
-func (l lone) Release(ctx context.Context, n int64) error {
-	return l.KeyedReleaser.Release(ctx, l.key, n)
 }
 
 // Each returns a text for each of the numbers below n, which replaces its #.
@@ -119,7 +101,7 @@ func (p Play) forms(steps string) (forms []string) {
 		all = slices.Concat(InMemory, OnRedis)
 	}
 	for _, form := range all {
-		if (!onRedis || form == "OnRedis") && (!keyed || strings.HasSuffix(form, "Keyed")) {
+		if (!onRedis || form == "OnRedis") && (!keyed || strings.HasSuffix(form, "For")) {
 			forms = append(forms, form)
 		}
 	}
@@ -129,7 +111,7 @@ func (p Play) forms(steps string) (forms []string) {
 // tell tells a promise to a form, and returns the last result.
 func (p Play) tell(t *testing.T, form, steps string) limit.Result {
 	s := &Stage{
-		T: t, play: p, mini: NewMini(t), start: time.Now(), forms: map[string]any{},
+		T: t, play: p, mini: NewMini(t), start: time.Now(), form: form, made: map[string]Limiters{},
 		Things: map[string]any{}, granted: map[string]int64{}, leave: map[string]func(){},
 	}
 	var opts []limit.Option
@@ -138,15 +120,10 @@ func (p Play) tell(t *testing.T, form, steps string) limit.Result {
 	}
 	for name, a := range p.Algorithms {
 		var err error
-		switch form {
-		case "InMemory":
-			s.forms[name], err = a.InMemory(opts...)
-		case "InMemoryKeyed":
-			s.forms[name], err = a.InMemoryKeyed(opts...)
-		case "OnRedis":
-			s.forms[name], err = a.OnRedis(s.mini.Client, "name")
-		default:
-			s.forms[name], err = a.OnRedisKeyed(s.mini.Client, "name")
+		if slices.Contains(InMemory, form) {
+			s.made[name], err = a.InMemory(opts...)
+		} else {
+			s.made[name], err = a.OnRedis(s.mini.Client, "name")
 		}
 		redistest.NoError(t, err)
 	}
@@ -177,15 +154,13 @@ func (s *Stage) step(step string) {
 	if s.name = ""; named {
 		s.name, words = who, words[1:]
 	}
-	s.Limiter, s.Key = s.forms[s.name], "key"
-	if s.Limiter == nil {
-		s.Limiter, s.Key = s.forms[""], s.name
+	made, ok := s.made[s.name]
+	key := "key"
+	if !ok {
+		made, key = s.made[""], s.name
 	}
-	switch l := s.Limiter.(type) {
-	case limit.Releaser:
-		s.Releaser = l
-	case limit.KeyedReleaser:
-		s.Releaser = lone{l, s.Key}
+	if s.Limiter = made.Limiter; strings.HasSuffix(s.form, "For") {
+		s.Limiter = made.For(key)
 	}
 	args, facts := s.read(words[1:])
 	verb, ok := s.play.Verbs[words[0]]

@@ -27,7 +27,7 @@ func (s Suite) onRedis(t *testing.T) {
 	t.Run("a call is one round trip, and a look writes nothing", b.trips)
 	t.Run("permits of a caller that left go back", b.late)
 	t.Run("a lost reply is an error, and takes its permits once", b.lost)
-	if _, ok := redistest.Must(s.New(1, time.Hour).OnRedis(far, "name"))(t).(limit.Ledger); ok {
+	if _, ok := redistest.Must(s.New(1, time.Hour).OnRedis(far, "name"))(t).Limiter.(limit.Ledger); ok {
 		t.Run("a settlement whose reply is lost takes effect once", b.settlesOnce)
 	}
 	t.Run("anything may stand under the key", b.hostile)
@@ -44,18 +44,18 @@ type bench struct {
 }
 
 // both returns handles of a fresh limiter of 10 in an hour: through the proxy, and past it.
-func (b bench) both(t *testing.T) (far, near limit.Releaser) {
+func (b bench) both(t *testing.T) (far, near Limiter) {
 	t.Helper()
 	a, name := b.New(10, time.Hour), redistest.Name(t)
-	far = redistest.Must(a.OnRedis(b.far, name))(t)
-	return far, redistest.Must(a.OnRedis(b.server.Admin(), name))(t)
+	far = redistest.Must(a.OnRedis(b.far, name))(t).Limiter
+	return far, redistest.Must(a.OnRedis(b.server.Admin(), name))(t).Limiter
 }
 
 // used returns a limiter of 10 in an hour of which one is taken, and its only key.
-func (b bench) used(t *testing.T, rdb *redis.Client) (l limit.Releaser, key string) {
+func (b bench) used(t *testing.T, rdb *redis.Client) (l Limiter, key string) {
 	t.Helper()
 	name := redistest.Name(t)
-	l = redistest.Must(b.New(10, time.Hour).OnRedis(rdb, name))(t)
+	l = redistest.Must(b.New(10, time.Hour).OnRedis(rdb, name))(t).Limiter
 	Allow(t, l, 1, true)
 	keys := rdb.Keys(t.Context(), "{"+name+"}*").Val()
 	if len(keys) != 1 {
@@ -154,7 +154,7 @@ func (b bench) lost(t *testing.T) {
 func (b bench) settlesOnce(t *testing.T) {
 	for _, tt := range []struct{ actual, left int64 }{{2, 8}, {9, 1}} {
 		far, near := b.both(t)
-		r, _, err := ledger(t, far).TryReserve(t.Context(), 6)
+		r, _, err := far.(limit.Ledger).TryReserve(t.Context(), 6)
 		redistest.NoError(t, err)
 		b.proxy.SwallowReply(1)
 		first := r.Settle(t.Context(), tt.actual)
@@ -256,11 +256,8 @@ func (b bench) names(t *testing.T) {
 		{rdb, ""}, {rdb, strings.Repeat("x", 1025)},
 		{nil, "name"}, {(*redis.Client)(nil), "name"}, {(*redis.ClusterClient)(nil), "name"},
 	} {
-		one, err := a.OnRedis(tt.rdb, tt.name)
-		many, err2 := a.OnRedisKeyed(tt.rdb, tt.name)
-		if one != nil || many != nil || !errors.Is(err, limit.ErrInvalidArgument) ||
-			!errors.Is(err2, limit.ErrInvalidArgument) {
-			t.Errorf("on a %T with a name of %d bytes: %v, %v", tt.rdb, len(tt.name), err, err2)
+		if _, err := a.OnRedis(tt.rdb, tt.name); !errors.Is(err, limit.ErrInvalidArgument) {
+			t.Errorf("on a %T with a name of %d bytes: %v", tt.rdb, len(tt.name), err)
 		}
 	}
 }

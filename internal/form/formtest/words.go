@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -140,16 +139,22 @@ func (s *Stage) judge(r limit.Result, err error, n int64, want bool) error {
 	return err
 }
 
-// takes takes permits: by Lend if they may be returned, otherwise by Allow.
+// takes takes permits: by TryReserve if they may be returned, otherwise by Allow.
 func (s *Stage) takes(args []string, want bool) error {
 	n := s.Number(args[0])
 	if s.As == "" {
 		r, err := s.Allow(s.Ctx(), n)
 		return s.judge(r, err, n, want)
 	}
-	r, d, err := s.Limiter.(form.Lender).Lend(s.Ctx(), s.Key, n)
-	s.Things[s.As] = d
-	return s.judge(r, err, n, want)
+	r, result, err := s.Limiter.(Lender).TryReserve(s.Ctx(), n)
+	s.Things[s.As] = loan{r, n}
+	return s.judge(result, err, n, want)
+}
+
+// A loan is a grant of n permits that may be returned.
+type loan struct {
+	*limit.Reservation
+	n int64
 }
 
 // tries takes permits if they are there.
@@ -189,55 +194,34 @@ func (s *Stage) sees(args []string) error {
 	return s.judge(peek(s.T, s.Limiter), nil, 0, args[0] == "some")
 }
 
-// peek calls Peek of a form.
-func peek(t *testing.T, l any) limit.Result {
+// peek calls Peek.
+func peek(t *testing.T, l limit.Peeker) limit.Result {
 	t.Helper()
-	switch l := l.(type) {
-	case limit.Peeker:
-		return redistest.Must(l.Peek(t.Context()))(t)
-	case limit.KeyedPeeker:
-		return redistest.Must(l.Peek(t.Context(), "key"))(t)
-	}
-	t.Fatalf("%T is no Peeker", l)
-	return limit.Result{}
+	return redistest.Must(l.Peek(t.Context()))(t)
 }
 
 // returns returns permits of a grant.
 func (s *Stage) returns(args []string) error {
-	d, ok := s.Things[args[1]].(form.Decision)
+	l, ok := s.Things[args[1]].(loan)
 	if !ok {
 		return fmt.Errorf("no grant %s", args[1])
 	}
-	return s.Limiter.(form.Lender).Return(s.Context(), s.Key, s.Number(args[0]), d)
+	return l.Settle(s.Context(), l.n-s.Number(args[0]))
 }
 
 func (s *Stage) charges(args []string) (err error) {
-	switch l := s.Limiter.(type) {
-	case limit.Charger:
-		s.Last, err = l.Charge(s.Ctx(), s.Number(args[0]))
-	case limit.KeyedCharger:
-		s.Last, err = l.Charge(s.Ctx(), s.Key, s.Number(args[0]))
-	}
+	s.Last, err = s.Limiter.(limit.Charger).Charge(s.Ctx(), s.Number(args[0]))
 	return err
 }
 
 // reserves reserves permits, within a timeout if there is one.
 func (s *Stage) reserves(args []string, want bool) (err error) {
 	var r *limit.Reservation
-	n, ctx := s.Number(args[0]), s.Ctx()
-	switch l := s.Limiter.(type) {
-	case limit.Reserver:
-		if len(args) > 1 {
-			r, err = l.Reserve(ctx, n, s.span(args[1]))
-		} else {
-			r, s.Last, err = l.TryReserve(ctx, n)
-		}
-	case limit.KeyedReserver:
-		if len(args) > 1 {
-			r, err = l.Reserve(ctx, s.Key, n, s.span(args[1]))
-		} else {
-			r, s.Last, err = l.TryReserve(ctx, s.Key, n)
-		}
+	n, ctx, l := s.Number(args[0]), s.Ctx(), s.Limiter.(limit.Reserver)
+	if len(args) > 1 {
+		r, err = l.Reserve(ctx, n, s.span(args[1]))
+	} else {
+		r, s.Last, err = l.TryReserve(ctx, n)
 	}
 	s.Things[s.As] = r
 	if err == nil && (r != nil) != want {
