@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/host"
 )
 
 // An Observer receives the outcome of each call that takes permits: TryAcquire, Acquire,
@@ -87,6 +88,23 @@ func observation(
 		o.Result.Allowed, o.Result.Degraded = v.OK, v.Degraded
 	}
 	return o
+}
+
+// observing returns the function that tells an observer of the calls of other packages, nil without one.
+func observing(o Observer) func(ctx context.Context, call host.Call) {
+	if o == nil {
+		return nil
+	}
+	return func(ctx context.Context, c host.Call) {
+		seen := Observation{
+			Policy: c.Policy, Permits: c.Permits, Result: c.Result, Err: c.Err, Start: c.Start,
+			Took: time.Since(c.Start),
+		}
+		if c.Err == nil && !c.Result.Degraded {
+			seen.Batch = 1
+		}
+		o.Observe(ctx, seen)
+	}
 }
 
 // observe tells the observer, if there is one, of a call to a Group.

@@ -14,9 +14,21 @@ func InMemory[S any](rule func() (Rule[S], error), opts []limit.Option) (Forms, 
 	if err != nil {
 		return Forms{}, err
 	}
+	return inMemory(r, opts), nil
+}
+
+func inMemory[S any](r Rule[S], opts []limit.Option) Forms {
 	one := newMemory(r, opts, 1)
 	one.shards[0].only = new(S)
-	return Forms{one, newMemory(r, opts, shards)}, nil
+	return Forms{one, newMemory(r, opts, shards)}
+}
+
+// Local returns the form in memory that decides for f while Redis is down, nil if there is none.
+func Local(f Form) Form {
+	if h, ok := f.(hosted); ok {
+		return h.local
+	}
+	return nil
 }
 
 // A memory holds the states of one Rule: that of one limit, or a cache of those of many keys.

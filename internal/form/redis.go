@@ -14,19 +14,32 @@ import (
 
 // OnRedis returns the forms shared by all that use a name. It calls rule once.
 func OnRedis[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, name string) (Forms, error) {
-	one, err := newStore(rule, rdb, name)
+	r, err := rule()
 	if err != nil {
 		return Forms{}, err
 	}
-	each := *one
-	each.keyed = true
-	return Forms{one, &each}, nil
+	conn, err := Connect(rdb, name)
+	if err != nil {
+		return Forms{}, err
+	}
+	one, each := stores(r, conn, name)
+	if conn.host == nil {
+		return Forms{one, each}, nil
+	}
+	local := inMemory(r, []limit.Option{limit.WithMostKeys(mostLocals)})
+	return Forms{hosted{one, local.One}, hosted{each, local.Each}}, nil
+}
+
+// OnConn returns the forms of OnRedis without what decides instead of Redis.
+func OnConn[S any](r Rule[S], conn Conn, name string) Forms {
+	one, each := stores(r, conn, name)
+	return Forms{one, each}
 }
 
 // A store is the limits of one Rule in Redis: one, or one for each key.
 type store struct {
 	Numbers
-	runner redisx.Runner
+	Conn
 	script *redisx.Script
 	argsAt func(now int64) []any  // nil if args are for ever
 	args   *atomic.Pointer[[]any] // of the last call
@@ -34,27 +47,18 @@ type store struct {
 	keyed  bool
 }
 
-func newStore[S any](rule func() (Rule[S], error), rdb redis.UniversalClient,
-	name string) (*store, error) {
-	r, err := rule()
-	if err != nil {
-		return nil, err
-	}
-	if redisx.IsNil(rdb) {
-		return nil, fmt.Errorf("%w: rdb is nil", limit.ErrInvalidArgument)
-	}
-	if err := Usable("the name", name); err != nil {
-		return nil, err
-	}
+func stores[S any](r Rule[S], conn Conn, name string) (one, each *store) {
 	if r.ArgsAt != nil {
 		r.Args = r.ArgsAt(time.Now().UnixMicro())
 	}
-	s := &store{
-		Numbers: r.Numbers, runner: redisx.NewRunner(rdb), script: r.Script, argsAt: r.ArgsAt,
+	one = &store{
+		Numbers: r.Numbers, Conn: conn, script: r.Script, argsAt: r.ArgsAt,
 		args: new(atomic.Pointer[[]any]), name: name,
 	}
-	s.args.Store(&r.Args)
-	return s, nil
+	one.args.Store(&r.Args)
+	of := *one
+	of.keyed = true
+	return one, &of
 }
 
 // Allow implements Form.
@@ -104,23 +108,30 @@ func (s *store) Release(ctx context.Context, key string, n int64) error {
 	return err
 }
 
-// decide checks the arguments of a call for n permits, and has Redis take them, give them back where take is
-// negative, or look where it is 0. It returns at the end of ctx at the latest.
-func (s *store) decide(ctx context.Context, key string, n, take int64,
-	stamp ...any) (name string, d Decision, err error) {
+// check returns the name of the limit of a key, and an error for arguments that Redis would not be asked
+// with.
+func (s *store) check(ctx context.Context, key string, n int64, charge bool) (name string, err error) {
 	name = s.name
 	if s.keyed {
 		name += ":" + key
 		err = Usable("the key", key)
 	}
-	charge := take > 0 && len(stamp) > 0
 	if err == nil {
 		err = s.Check(ctx, n, charge)
 	}
+	return name, err
+}
+
+// decide checks the arguments of a call for n permits, and has Redis take them, give them back where take is
+// negative, or look where it is 0. It returns at the end of ctx at the latest.
+func (s *store) decide(ctx context.Context, key string, n, take int64,
+	stamp ...any) (name string, d Decision, err error) {
+	charge := take > 0 && len(stamp) > 0
+	name, err = s.check(ctx, key, n, charge)
 	if err != nil {
 		return name, Decision{}, err
 	}
-	d, err = Within(ctx, name,
+	d, err = Within(ctx, s.Conn, name,
 		func(ctx context.Context) (Decision, error) { return s.run(ctx, name, take, stamp...) },
 		func(ctx context.Context, d Decision) {
 			if d.Allowed && take > 0 && !charge {
@@ -128,30 +139,6 @@ func (s *store) decide(ctx context.Context, key string, n, take int64,
 			}
 		})
 	return name, d, err
-}
-
-// An outcome is the return values of a call of Redis.
-type outcome[T any] struct {
-	value T
-	err   error
-}
-
-// Within calls Redis, and returns at the end of ctx at the latest. undo gives back permits that Redis granted
-// to a caller that had left. If ctx never ends, Within starts no goroutine.
-func Within[T any](ctx context.Context, name string, call func(context.Context) (T, error),
-	undo func(context.Context, T)) (none T, err error) {
-	out, left := redisx.Leave(ctx, context.Background(), redisx.Go, func(context.Context) outcome[T] {
-		value, err := call(redisx.Undated{Context: ctx})
-		return outcome[T]{value, err}
-	}, func(late outcome[T]) {
-		if late.err == nil {
-			undo(context.WithoutCancel(ctx), late.value)
-		}
-	})
-	if left {
-		return none, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
-	}
-	return out.value, out.err
 }
 
 // Key returns the key of a limit. A cluster places it by the name.
@@ -171,7 +158,7 @@ func (s *store) run(ctx context.Context, name string, n int64, stamp ...any) (De
 			Keys:   []any{Key(name, s.Algorithm)},
 			Args:   append(append([]any{n}, *args...), stamp...),
 		}
-		reply, _, err := s.runner.Run(ctx, &call)
+		reply, _, err := s.Runner.Run(ctx, &call)
 		if err != nil {
 			return Decision{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}

@@ -58,7 +58,19 @@ type Decision struct {
 	// time in µs of the grant, of the beginning of its window, or at which it comes back with
 	// time. In memory it is always the last of these.
 	Stamp int64
+
+	By By // what has decided; zero where there is no choice
 }
+
+// A By is what has decided about a call of a Client.
+type By uint8
+
+// The deciders.
+const (
+	Redis  By = iota
+	Memory    // of this process, because Redis has failed
+	Nobody    // nothing was taken
+)
 
 // looked sets Allowed of a call that only looks.
 func (d *Decision) looked(n int64) {

@@ -4,8 +4,10 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/pubsub"
 
 	"github.com/redis/go-redis/v9"
@@ -32,4 +34,40 @@ type Host struct {
 	// when its context does. Work is Go for what asks Redis and is soon done. Both
 	// report whether f runs: a closed Client runs nothing.
 	Go, Work func(f func(ctx context.Context)) bool
+
+	// Ask makes a call of Redis about a limiter with that name, as the Client makes its own: within its
+	// budget, unless Redis is known to be down. If Redis has failed, it also returns what decides instead.
+	Ask func(ctx context.Context, name string, call func(ctx context.Context) error) (Instead, error)
+
+	// Off reports whether nothing is limited.
+	Off func() bool
+
+	// Observe tells the Observer of the Client about a call; nil without one.
+	Observe func(ctx context.Context, call Call)
+}
+
+// An Instead is what decides instead of Redis.
+type Instead int
+
+// The fallbacks of a Client, in the order of the constants of package outage.
+const (
+	Nothing Instead = iota // the call returns the error
+	Allow
+	Deny
+	Local
+)
+
+// A Call is the outcome of a call that takes permits.
+type Call struct {
+	Policy  string // the name of a limiter with a limit for each key, otherwise empty
+	Permits int64
+	Result  limit.Result
+	Err     error
+	Start   time.Time
+}
+
+// A Redis is the connection of a Client, for limiters that are to behave like those of the Client.
+type Redis struct {
+	redis.UniversalClient
+	Host Host
 }

@@ -63,9 +63,16 @@ func (l Limit) OnRedis(rdb redis.UniversalClient, name string) (Leases, error) {
 	if err != nil {
 		return Leases{}, err
 	}
-	store := newRemote(l.fixed(), rdb, name)
-	of := func(f form.Form, keyed bool) *pooled { return &pooled{f, l.pool(store, nil, keyed)} }
-	return Leases{of(forms.One, false), of(forms.Each, true), ""}, nil
+	conn, err := form.Connect(rdb, name)
+	remote := &remote{l.fixed(), conn, name, newSerial('-')}
+	of := func(f form.Form, keyed bool) *pooled {
+		var of store = remote
+		if local := form.Local(f); local != nil {
+			of = hosted{remote, l.memory(local)}
+		}
+		return &pooled{f, l.pool(of, nil, keyed)}
+	}
+	return Leases{of(forms.One, false), of(forms.Each, true), ""}, err
 }
 
 // For returns the limit of a key, which has 1 to 1,024 bytes.
@@ -119,7 +126,7 @@ func (l Limit) fixed() form.Numbers {
 }
 
 // memory returns the store of a limiter in memory.
-func (l Limit) memory(limiter form.Form) store {
+func (l Limit) memory(limiter form.Form) memory {
 	return memory{boundOf(l.fixed()), limiter.(form.Opened[state])}
 }
 

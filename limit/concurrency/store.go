@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
-
-	"github.com/redis/go-redis/v9"
+	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // A store keeps leases: memory or Redis. A limit without keys has the empty key.
@@ -56,21 +57,9 @@ func (p inMemory) keep(ctx context.Context, ends bool) (found, unsure bool, err 
 // A remote keeps the leases of a limiter on Redis.
 type remote struct {
 	form.Numbers
-	runner redisx.Runner
+	form.Conn
 	name   string
 	serial *serial
-}
-
-func newRemote(numbers form.Numbers, rdb redis.UniversalClient, name string) *remote {
-	return &remote{numbers, redisx.NewRunner(rdb), name, newSerial('-')}
-}
-
-// nameOf returns the name of the limit of a key.
-func (r *remote) nameOf(key string) string {
-	if key == "" {
-		return r.name
-	}
-	return r.name + ":" + key
 }
 
 // taken is the reply of take.lua.
@@ -80,14 +69,14 @@ type taken struct {
 }
 
 func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.Decision, error) {
-	id, name, lease := r.serial.next(), r.nameOf(key), r.Interval.Microseconds()
+	id, name, lease := r.serial.next(), form.NameOf(r.name, key), r.Interval.Microseconds()
 	call := redisx.Call{
 		Script: scriptTake, Keys: []any{form.Key(name, r.Algorithm)},
 		Args: []any{n, r.Limit, lease, id},
 	}
 	held := &onRedis{r, name, fmt.Sprintf("%s:%d:%d", id, n, lease)}
-	out, err := form.Within(ctx, name, func(ctx context.Context) (taken, error) {
-		reply, unsure, err := r.runner.Run(ctx, &call)
+	out, err := form.Within(ctx, r.Conn, name, func(ctx context.Context) (taken, error) {
+		reply, unsure, err := r.Runner.Run(ctx, &call)
 		if err != nil {
 			if unsure { // the permits may have been granted
 				go func() { _, _, _ = held.keep(context.WithoutCancel(ctx), true) }()
@@ -107,6 +96,39 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.D
 	return out.permits, out.decision, err
 }
 
+// A hosted keeps leases on the Redis of a Client, and decides as the Client does when Redis has failed.
+type hosted struct {
+	*remote
+	memory
+}
+
+func (h hosted) take(ctx context.Context, key string, n int64) (p permits, d form.Decision, err error) {
+	start := time.Now()
+	defer func() {
+		r := limit.Result{Allowed: d.Allowed, Degraded: d.By != form.Redis}
+		h.Observe(ctx, h.name, key, host.Call{Permits: n, Result: r, Err: err, Start: start})
+	}()
+	instead, err := h.Ask(ctx, form.NameOf(h.name, key), func(ctx context.Context) (err error) {
+		p, d, err = h.remote.take(ctx, key, n)
+		return err
+	})
+	switch instead {
+	case host.Local:
+		p, d, err = h.memory.take(ctx, key, n)
+		d.By = form.Memory
+		return p, d, err
+	case host.Allow:
+		return free{}, form.Decision{Allowed: true, By: form.Nobody}, nil
+	default: // an Acquire cannot be denied
+		return p, d, err
+	}
+}
+
+// free are permits that nothing counts.
+type free struct{}
+
+func (free) keep(context.Context, bool) (found, unsure bool, err error) { return true, false, nil }
+
 // onRedis are permits taken on Redis.
 type onRedis struct {
 	*remote
@@ -125,8 +147,8 @@ func (p *onRedis) keep(ctx context.Context, ends bool) (found, unsure bool, err 
 	call := redisx.Call{
 		Script: scriptKeep, Keys: []any{form.Key(p.name, p.Algorithm)}, Args: []any{p.member, lease},
 	}
-	out, err := form.Within(ctx, p.name, func(ctx context.Context) (kept, error) {
-		reply, unsure, err := p.runner.Run(ctx, &call)
+	out, err := form.Within(ctx, p.Conn, p.name, func(ctx context.Context) (kept, error) {
+		reply, unsure, err := p.Runner.Run(ctx, &call)
 		if err != nil {
 			return kept{}, fmt.Errorf("rratelimiter: %s: %w", p.name, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
+	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -80,12 +81,21 @@ func (q Queue) InMemory(opts ...limit.Option) (Line, error) {
 // The numbers may differ between processes, as during a deploy: assigned turns stay. A limiter with a
 // smaller Capacity refuses until enough turns have passed.
 func (q Queue) OnRedis(rdb redis.UniversalClient, name string) (Line, error) {
-	a, _ := form.OnRedis(q.allows, rdb, name) // fails as w does
-	w, err := form.OnRedis(q.waits, rdb, name)
+	allows, err := form.OnRedis(q.allows, rdb, name)
 	if err != nil {
 		return Line{}, err
 	}
-	return Line{waits{a.One, reserved{w.One, q}}, waits{a.Each, reserved{w.Each, q}}, ""}, nil
+	conn, _ := form.Connect(rdb, name) // OnRedis has checked it
+	rule, _ := q.waits()
+	turns := form.OnConn(rule, conn, name)
+	of := func(f, turns form.Form) waits {
+		r := reserved{conn, name, turns, nil, q}
+		if local := form.Local(f); local != nil {
+			r.local = q.inMemory(local)
+		}
+		return waits{f, r}
+	}
+	return Line{of(allows.One, turns.One), of(allows.Each, turns.Each), ""}, nil
 }
 
 var (
@@ -96,13 +106,32 @@ var (
 
 // A reserved waits for turns that Redis has assigned.
 type reserved struct {
-	lender form.Form
-	queue  Queue
+	form.Conn
+	name  string
+	turns form.Form
+	local waiter // in this process, of a Client while Redis is down
+	queue Queue
 }
 
-func (r reserved) wait(ctx context.Context, key string) error {
-	_, d, err := r.lender.Lend(ctx, key, 1)
+func (r reserved) wait(ctx context.Context, key string) (err error) {
+	start, instead := time.Now(), host.Nothing
+	defer func() {
+		call := host.Call{Permits: 1, Err: err, Start: start}
+		if err == nil {
+			call.Result = limit.Result{Allowed: true, Degraded: instead != host.Nothing}
+		}
+		r.Observe(ctx, r.name, key, call)
+	}()
+	var d form.Decision
+	instead, err = r.Ask(ctx, form.NameOf(r.name, key), func(ctx context.Context) (err error) {
+		_, d, err = r.turns.Lend(ctx, key, 1)
+		return err
+	})
 	switch {
+	case instead == host.Local:
+		return r.local.wait(ctx, key)
+	case instead == host.Allow:
+		return nil
 	case err != nil:
 		return err
 	case !d.Allowed:
@@ -111,7 +140,7 @@ func (r reserved) wait(ctx context.Context, key string) error {
 		return nil
 	}
 	if pause.For(ctx, time.Duration(d.Retry)*time.Microsecond) != nil {
-		go func() { _ = r.lender.Return(context.WithoutCancel(ctx), key, 1, d) }()
+		go func() { _ = r.turns.Return(context.WithoutCancel(ctx), key, 1, d) }()
 		return left(ctx)
 	}
 	return nil

@@ -1,0 +1,99 @@
+package form
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/host"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A Conn makes calls of Redis, of a Client if it has one.
+type Conn struct {
+	Runner redisx.Runner
+	host   *host.Host // nil for no Client
+}
+
+// Connect returns the Conn of a limiter called name, or an error if it cannot be used.
+func Connect(rdb redis.UniversalClient, name string) (Conn, error) {
+	if redisx.IsNil(rdb) {
+		return Conn{}, fmt.Errorf("%w: rdb is nil", limit.ErrInvalidArgument)
+	}
+	if err := Usable("the name", name); err != nil {
+		return Conn{}, err
+	}
+	of, ok := rdb.(host.Redis)
+	if !ok {
+		return Conn{redisx.NewRunner(rdb), nil}, nil
+	}
+	return Conn{of.Host.Runner, &of.Host}, of.Host.Err
+}
+
+// An outcome is the return values of a call of Redis.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+// Within calls Redis, and returns at the end of ctx at the latest, or when the Client is closed. undo gives
+// back permits that Redis granted to a caller that had left. If ctx never ends, Within starts no goroutine.
+func Within[T any](ctx context.Context, conn Conn, name string, call func(context.Context) (T, error),
+	undo func(context.Context, T)) (none T, err error) {
+	closing, start := context.Background(), redisx.Go
+	if conn.host != nil {
+		closing, start = conn.host.Ctx, conn.host.Work
+	}
+	out, left := redisx.Leave(ctx, closing, start, func(context.Context) outcome[T] {
+		value, err := call(redisx.Undated{Context: ctx})
+		return outcome[T]{value, err}
+	}, func(late outcome[T]) {
+		if late.err == nil {
+			undo(context.WithoutCancel(ctx), late.value)
+		}
+	})
+	if left {
+		return none, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
+	}
+	return out.value, out.err
+}
+
+// Ask makes a call of Redis about a limiter with that name. For a Client it returns what decides instead, if
+// Redis has failed or nothing is limited.
+func (c Conn) Ask(
+	ctx context.Context, name string, call func(ctx context.Context) error,
+) (host.Instead, error) {
+	switch {
+	case c.host == nil:
+		return host.Nothing, call(ctx)
+	case c.host.Off():
+		return host.Allow, nil
+	}
+	return c.host.Ask(ctx, name, call)
+}
+
+// Observe tells the Observer of the Client, if there is one, about a call for the limit of a key; the key is
+// empty if there is only one limit.
+func (c Conn) Observe(ctx context.Context, name, key string, call host.Call) {
+	if c.host == nil || c.host.Observe == nil {
+		return
+	}
+	if call.Result.Name = NameOf(name, key); key != "" {
+		call.Policy = name
+	}
+	c.host.Observe(ctx, call)
+}
+
+// NameOf returns the name of the limit of a key, which is empty if there is only one limit.
+func NameOf(name, key string) string {
+	if key == "" {
+		return name
+	}
+	return name + ":" + key
+}
+
+// mostLocals is how many keys of a limiter have limits of their own in this process while Redis is down:
+// visitors may choose them.
+const mostLocals = 5000

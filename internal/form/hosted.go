@@ -1,0 +1,120 @@
+package form
+
+import (
+	"context"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/host"
+	"github.com/redisson-go/rratelimiter/limit"
+)
+
+// A hosted is a store on the Redis of a Client: it decides as the Client does when Redis has failed, and tells
+// its Observer.
+type hosted struct {
+	*store
+	local Form
+}
+
+// retryDenied is the RetryAfter of calls that are refused because Redis has failed: it is asked again at least
+// as often.
+const retryDenied = time.Second
+
+// Allow implements Form.
+func (h hosted) Allow(ctx context.Context, key string, n int64) (limit.Result, error) {
+	r, _, err := h.Lend(ctx, key, n)
+	return r, err
+}
+
+// Lend implements Form. The Decision of another than Redis has no Stamp, or one of memory.
+func (h hosted) Lend(ctx context.Context, key string, n int64) (limit.Result, Decision, error) {
+	return h.take(ctx, key, n, false, func(ctx context.Context, f Form) (limit.Result, Decision, error) {
+		return f.Lend(ctx, key, n)
+	})
+}
+
+// Charge implements Form. A charge cannot be denied: then it returns the error.
+func (h hosted) Charge(ctx context.Context, key string, n int64) (limit.Result, error) {
+	r, _, err := h.take(ctx, key, n, true, func(ctx context.Context, f Form) (limit.Result, Decision, error) {
+		r, err := f.Charge(ctx, key, n)
+		return r, Decision{}, err
+	})
+	return r, err
+}
+
+// take asks Redis, or what decides instead, and tells the Observer.
+func (h hosted) take(ctx context.Context, key string, n int64, charge bool,
+	call func(ctx context.Context, f Form) (limit.Result, Decision, error),
+) (r limit.Result, d Decision, err error) {
+	start := time.Now()
+	name, err := h.check(ctx, key, n, charge)
+	if err != nil {
+		return r, d, err
+	}
+	instead, err := h.Ask(ctx, name, func(ctx context.Context) (err error) {
+		r, d, err = call(ctx, h.store)
+		return err
+	})
+	switch {
+	case instead == host.Local:
+		r, d, err = call(ctx, h.local)
+		r.Degraded, d.By = true, Memory
+	case instead == host.Allow, instead == host.Deny && !charge:
+		d = Decision{Allowed: instead == host.Allow, By: Nobody}
+		r = limit.Result{Allowed: d.Allowed, Limit: h.Limit, Interval: h.Interval, Degraded: true}
+		if err = nil; !d.Allowed {
+			r.RetryAfter, d.Retry = retryDenied, retryDenied.Microseconds()
+		}
+	}
+	r.Name = name
+	if err != nil {
+		r = limit.Result{}
+	}
+	h.Observe(ctx, h.name, key, host.Call{Permits: n, Result: r, Err: err, Start: start})
+	return r, d, err
+}
+
+// Peek implements Form.
+func (h hosted) Peek(ctx context.Context, key string) (r limit.Result, err error) {
+	name, err := h.check(ctx, key, 1, false)
+	if err != nil {
+		return r, err
+	}
+	instead, err := h.host.Ask(ctx, name, func(ctx context.Context) (err error) {
+		r, err = h.store.Peek(ctx, key)
+		return err
+	})
+	if instead == host.Local {
+		r, err = h.local.Peek(ctx, key)
+		r.Name, r.Degraded = name, true
+	}
+	return r, err
+}
+
+// Return implements Form.
+func (h hosted) Return(ctx context.Context, key string, n int64, d Decision) error {
+	switch d.By {
+	case Memory:
+		return h.local.Return(ctx, key, n, d)
+	case Nobody:
+		return nil
+	}
+	name, err := h.check(ctx, key, n, false)
+	if err != nil {
+		return err
+	}
+	_, err = h.host.Ask(ctx, name, func(ctx context.Context) error { return h.store.Return(ctx, key, n, d) })
+	return err
+}
+
+// Release implements Form.
+func (h hosted) Release(ctx context.Context, key string, n int64) error {
+	name, err := h.check(ctx, key, n, false)
+	if err != nil {
+		return err
+	}
+	instead, err := h.Ask(ctx, name, func(ctx context.Context) error { return h.store.Release(ctx, key, n) })
+	if instead == host.Local {
+		err = h.local.Release(ctx, key, n)
+	}
+	return err
+}

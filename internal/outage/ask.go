@@ -1,0 +1,57 @@
+package outage
+
+import (
+	"context"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/host"
+)
+
+// Ask makes a call of Redis about a limiter that is not the Engine's, whose keys are in the slot of name
+// (host.Host).
+func (g *Guard) Ask(
+	ctx context.Context, name string, ask func(ctx context.Context) error,
+) (host.Instead, error) {
+	policy, closed := g.settings.Policy, g.engine.Context()
+	if closed.Err() != nil {
+		return host.Nothing, engine.ErrClosed
+	}
+	limiter := g.engine.Limiter("name", name, nil)
+	var err error
+	if policy.Bounded {
+		err = g.askWithin(ctx, limiter, ask)
+	} else {
+		err = ask(ctx)
+	}
+	switch {
+	case err == nil, ctx.Err() != nil, !Failed(err):
+		return host.Nothing, err
+	case closed.Err() != nil:
+		return host.Nothing, engine.ErrClosed
+	case policy.Fallback != ReturnError:
+		g.fallbackDecided.Add(1)
+	}
+	return host.Instead(policy.Fallback), limiter.Named(err)
+}
+
+// askWithin makes a call that a budget bounds, unless the circuit of the limiter is open.
+func (g *Guard) askWithin(
+	ctx context.Context, limiter *engine.Limiter, ask func(ctx context.Context) error,
+) error {
+	if why := g.circuit(limiter).openCause(); why != nil {
+		return engine.NotAsked(why)
+	}
+	policy, began := g.settings.Policy, time.Now()
+	asked := engine.Want{Budget: policy.budgetFor(ctx)}
+	within, cancel := context.WithTimeout(ctx, asked.Budget)
+	defer cancel()
+	err := ask(within)
+	if within.Err() != nil && ctx.Err() == nil && Failed(err) {
+		err = engine.Silent(asked.Budget, nil)
+	}
+	if ctx.Err() == nil || !Failed(err) {
+		call{guard: g, limiters: []*engine.Limiter{limiter}, policy: policy}.noteOutcome(asked, began, err)
+	}
+	return err
+}

@@ -1,0 +1,233 @@
+package fallback_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/concurrency"
+	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
+	"github.com/redisson-go/rratelimiter/limit/leakybucket"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
+	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// An algorithm makes a limiter of two permits an hour, of a key.
+type algorithm func(rdb redis.UniversalClient) (limit.Releaser, error)
+
+// of returns the limiter of a key.
+func of[L interface {
+	limit.Releaser
+	limit.Keyed[L]
+}](l L, err error) (limit.Releaser, error) {
+	return l.For("a"), err
+}
+
+var algorithms = map[string]algorithm{
+	"bucket": func(rdb redis.UniversalClient) (limit.Releaser, error) {
+		return of(tokenbucket.Bucket{Capacity: 2, Rate: 2, Interval: time.Hour}.OnRedis(rdb, "n"))
+	},
+	"meter": func(rdb redis.UniversalClient) (limit.Releaser, error) {
+		return of(leakybucket.Meter{Capacity: 2, Rate: 2, Interval: time.Hour}.OnRedis(rdb, "n"))
+	},
+	"window": func(rdb redis.UniversalClient) (limit.Releaser, error) {
+		return of(fixedwindow.Window{Rate: 2, Interval: time.Hour}.OnRedis(rdb, "n"))
+	},
+	"calendar": func(rdb redis.UniversalClient) (limit.Releaser, error) {
+		return of(fixedwindow.Calendar{Rate: 2, Unit: fixedwindow.Month}.OnRedis(rdb, "n"))
+	},
+	"counter": func(rdb redis.UniversalClient) (limit.Releaser, error) {
+		return of(slidingwindow.Counter{Rate: 2, Interval: time.Hour}.OnRedis(rdb, "n"))
+	},
+	"log": func(rdb redis.UniversalClient) (limit.Releaser, error) {
+		return of(slidingwindow.Log{Rate: 2, Interval: time.Hour}.OnRedis(rdb, "n"))
+	},
+	"leases": func(rdb redis.UniversalClient) (limit.Releaser, error) {
+		return of(concurrency.Limit{Most: 2, Lease: time.Hour}.OnRedis(rdb, "n"))
+	},
+}
+
+// told keeps what an Observer was told.
+type told struct {
+	mu  sync.Mutex
+	all []rratelimiter.Observation // guarded by mu
+}
+
+func (o *told) Observe(_ context.Context, seen rratelimiter.Observation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, seen)
+}
+
+// last expects the last observation.
+func (o *told) last(t *testing.T, want limit.Result, err error) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	got := o.all[len(o.all)-1]
+	if got.Policy != "n" || got.Result.Name != "n:a" || got.Permits != 1 || got.Err != err ||
+		err == nil && fmt.Sprint(got.Result) != fmt.Sprint(want) {
+		t.Errorf("the Observer was told %+v; want %+v, %v", got, want, err)
+	}
+}
+
+// onAlgorithms runs a spec with a limiter of each algorithm on a Client, in fake time, with Redis down.
+func onAlgorithms(t *testing.T, fallback rratelimiter.Fallback,
+	spec func(l *Limiter, of limit.Releaser, seen *told)) {
+	for name, make := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			seen := &told{}
+			Bubble(t, func(l *Limiter) {
+				of, err := make(l.Client.Redis())
+				NoError(t, err)
+				r, err := of.Allow(l.Context(), 1) // the script is known from here on
+				if err != nil || !r.Allowed || r.Degraded || r.Name != "n:a" {
+					t.Fatalf("on Redis: %+v, %v", r, err)
+				}
+				seen.last(t, r, nil)
+				NoError(t, of.Release(l.Context(), 1))
+				l.RDB.AddHook(Hook(l.Gate.Process))
+				open := l.Gate.Shut()
+				defer func() { open(); l.Sleep(time.Hour) }()
+				spec(l, of, seen)
+			}, rratelimiter.WithFallback(fallback), rratelimiter.WithObserver(seen))
+		})
+	}
+}
+
+// A limiter of package limit falls back as its Client does.
+func TestAlgorithmsFallBack(t *testing.T) {
+	for fallback, wants := range map[rratelimiter.Fallback]string{
+		rratelimiter.FallbackError: "error error error",
+		rratelimiter.FallbackAllow: "yes yes yes",
+		rratelimiter.FallbackDeny:  "no no no",
+		rratelimiter.FallbackLocal: "yes yes no",
+	} {
+		t.Run(wants, func(t *testing.T) {
+			onAlgorithms(t, fallback, func(l *Limiter, of limit.Releaser, seen *told) {
+				got := ""
+				for i := range 3 {
+					start := time.Now()
+					r, err := of.Allow(l.Context(), 1)
+					if took := time.Since(start); took != budget {
+						t.Errorf("call %d took %v", i+1, took)
+					}
+					seen.last(t, r, err)
+					switch {
+					case errors.Is(err, rratelimiter.ErrNoAnswer):
+						got += " error"
+					case err != nil || !r.Degraded || r.Limit != 2:
+						t.Fatalf("%+v, %v", r, err)
+					default:
+						got += map[bool]string{true: " yes", false: " no"}[r.Allowed]
+					}
+				}
+				if got != " "+wants {
+					t.Errorf("got %s", got)
+				}
+				start := time.Now() // the circuit is open
+				_, _ = of.Allow(l.Context(), 1)
+				if took := time.Since(start); took != 0 || !l.Client.Health().Degraded {
+					t.Errorf("a call that does not ask took %v, %+v", took, l.Client.Health())
+				}
+			})
+		})
+	}
+}
+
+// What FallbackLocal has granted is given back where it was taken, and so is what a lease holds.
+func TestAlgorithmsGiveBackLocally(t *testing.T) {
+	onAlgorithms(t, rratelimiter.FallbackLocal, func(l *Limiter, of limit.Releaser, _ *told) {
+		ctx, yes := l.Context(), 0
+		takes := func() {
+			t.Helper()
+			if r, err := of.Allow(ctx, 2); err != nil || !r.Allowed {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			yes++
+		}
+		takes()
+		NoError(t, of.Release(ctx, 2))
+		takes()
+		NoError(t, of.Release(ctx, 2))
+		switch of := of.(type) {
+		case limit.Reserver:
+			r, _, err := of.TryReserve(ctx, 2)
+			NoError(t, err)
+			NoError(t, r.Cancel(ctx))
+			takes()
+			charged, err := of.(limit.Charger).Charge(ctx, 3)
+			if err != nil || charged.Debt != 3 || !charged.Degraded {
+				t.Errorf("charged: %+v, %v", charged, err)
+			}
+		case concurrency.Leases:
+			lease, err := of.Acquire(ctx, 2)
+			NoError(t, err)
+			if peeked, err := of.Peek(ctx); err != nil || peeked.Allowed || !peeked.Degraded {
+				t.Errorf("peeked: %+v, %v", peeked, err)
+			}
+			NoError(t, lease.Release(ctx))
+			takes()
+		}
+	})
+}
+
+// While limiting is off, all is granted; when the Client is closed, calls end.
+func TestAlgorithmsObeyTheirClient(t *testing.T) {
+	onAlgorithms(t, rratelimiter.FallbackError, func(l *Limiter, of limit.Releaser, _ *told) {
+		ctx := l.Context()
+		l.Client.SetLimiting(false)
+		for range 3 {
+			if r, err := of.Allow(ctx, 2); err != nil || !r.Allowed || !r.Degraded {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		WantErr(t, of.Release(ctx, 0), limit.ErrInvalidArgument)
+		NoError(t, of.Release(ctx, 1))
+		l.Client.SetLimiting(true)
+		time.AfterFunc(budget/2, func() { _ = l.Client.Close() })
+		_, err := of.Allow(ctx, 1)
+		WantErr(t, err, rratelimiter.ErrClosed)
+		_, err = of.Allow(ctx, 1)
+		WantErr(t, err, rratelimiter.ErrClosed)
+		WantErr(t, of.Release(ctx, 1), rratelimiter.ErrClosed)
+	})
+}
+
+// Callers in a line of a Client wait for their turns in this process while Redis is down.
+func TestALineFallsBack(t *testing.T) {
+	for fallback, want := range map[rratelimiter.Fallback]string{
+		rratelimiter.FallbackAllow: "true 250ms, true 250ms, true 250ms",
+		rratelimiter.FallbackDeny:  "false 250ms, false 250ms, false 250ms",
+		rratelimiter.FallbackLocal: "true 250ms, true 1s, true 1s",
+	} {
+		t.Run(want, func(t *testing.T) {
+			Bubble(t, func(l *Limiter) {
+				line, err := leakybucket.Queue{Rate: 1, Interval: time.Second, Capacity: 9}.
+					OnRedis(l.Client.Redis(), "n")
+				NoError(t, err)
+				NoError(t, line.Wait(l.Context()))
+				l.Sleep(time.Second)
+				l.RDB.AddHook(Hook(l.Gate.Process))
+				defer l.Gate.Shut()()
+				got := ""
+				for range 3 {
+					start := time.Now()
+					err := line.Wait(l.Context())
+					got += fmt.Sprintf(", %v %v", err == nil, time.Since(start))
+				}
+				if got != ", "+want {
+					t.Error(got)
+				}
+			}, rratelimiter.WithFallback(fallback), rratelimiter.WithBudget(budget))
+		})
+	}
+}
