@@ -56,7 +56,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 			opt.apply(&s)
 		}
 	}
-	if of, ok := rdb.(host.Redis); ok {
+	if of, ok := rdb.(Redis); ok {
 		rdb = of.UniversalClient
 	}
 	config := engine.Config{
@@ -82,7 +82,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		host: host.Host{
 			Redis: rdb, Runner: config.Runner, ID: s.id, MapName: s.mapper, Hub: config.Hub, Err: config.Err,
 			Ctx: e.Context(), Go: e.Go, Work: e.Work,
-			Ask: guard.Ask, Off: guard.Off, Observe: observing(s.observer),
+			Off: guard.Off, Observe: observing(s.observer),
 		},
 		engine: e, guard: guard, policy: s.outage.Policy, observer: s.observer,
 	}
@@ -90,19 +90,6 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 
 // ID returns the scope of this Client's PerClient limits (RedissonClient.getId).
 func (c *Client) ID() string { return c.host.ID }
-
-// Redis returns rdb for the algorithms of the packages under limit/. Limiters that they make on it behave like
-// those of the Client: its budget and its circuit, its Fallback, its Observer and SetLimiting hold for them, and
-// after Close their calls return ErrClosed. FallbackLocal is the same limiter in the memory of this process,
-// with its whole rate, whatever Redis has granted before, and for about 5,000 keys. It also decides Peek, Charge
-// and Release; with the other fallbacks they return the error. A Lease and a Wait in line are not denied: they
-// return the error. Reserve makes an Observation for each of its requests.
-//
-// Other options, such as WithNameMapper and WithMinReplicas, do not hold for these limiters. Other code can use
-// rdb itself.
-func (c *Client) Redis() redis.UniversalClient {
-	return host.Redis{UniversalClient: c.host.Redis, Host: c.host}
-}
 
 // RateLimiter returns the limiter called name (RedissonClient.getRateLimiter). It does
 // not call Redis. The first call rejects an empty name, and on a cluster a name whose
@@ -136,5 +123,11 @@ func init() {
 			return host.Host{Err: err}
 		}
 		return c.host
+	}
+	host.On = func(rdb redis.UniversalClient) *host.Host {
+		if r, ok := rdb.(Redis); ok {
+			return r.host()
+		}
+		return nil
 	}
 }

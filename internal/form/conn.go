@@ -25,11 +25,12 @@ func Connect(rdb redis.UniversalClient, name string) (Conn, error) {
 	if err := Usable("the name", name); err != nil {
 		return Conn{}, err
 	}
-	of, ok := rdb.(host.Redis)
-	if !ok {
-		return Conn{redisx.NewRunner(rdb), nil}, nil
+	if host.On != nil {
+		if of := host.On(rdb); of != nil {
+			return Conn{of.Runner, of}, of.Err
+		}
 	}
-	return Conn{of.Host.Runner, &of.Host}, of.Host.Err
+	return Conn{redisx.NewRunner(rdb), nil}, nil
 }
 
 // An outcome is the return values of a call of Redis.

@@ -11,16 +11,16 @@ import (
 // Ask makes a call of Redis about a limiter that is not the Engine's, whose keys are in the slot of name
 // (host.Host).
 func (g *Guard) Ask(
-	ctx context.Context, name string, ask func(ctx context.Context) error,
+	ctx context.Context, name string, policy Policy, ask func(ctx context.Context) error,
 ) (host.Instead, error) {
-	policy, closed := g.settings.Policy, g.engine.Context()
+	closed := g.engine.Context()
 	if closed.Err() != nil {
 		return host.Nothing, engine.ErrClosed
 	}
 	limiter := g.engine.Limiter("name", name, nil)
 	var err error
 	if policy.Bounded {
-		err = g.askWithin(ctx, limiter, ask)
+		err = g.askWithin(ctx, limiter, policy, ask)
 	} else {
 		err = ask(ctx)
 	}
@@ -37,12 +37,12 @@ func (g *Guard) Ask(
 
 // askWithin makes a call that a budget bounds, unless the circuit of the limiter is open.
 func (g *Guard) askWithin(
-	ctx context.Context, limiter *engine.Limiter, ask func(ctx context.Context) error,
+	ctx context.Context, limiter *engine.Limiter, policy Policy, ask func(ctx context.Context) error,
 ) error {
 	if why := g.circuit(limiter).openCause(); why != nil {
 		return engine.NotAsked(why)
 	}
-	policy, began := g.settings.Policy, time.Now()
+	began := time.Now()
 	asked := engine.Want{Budget: policy.budgetFor(ctx)}
 	within, cancel := context.WithTimeout(ctx, asked.Budget)
 	defer cancel()

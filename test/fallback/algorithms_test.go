@@ -86,7 +86,7 @@ func onAlgorithms(t *testing.T, fallback rratelimiter.Fallback,
 		t.Run(name, func(t *testing.T) {
 			seen := &told{}
 			Bubble(t, func(l *Limiter) {
-				of, err := make(l.Client.Redis())
+				of, err := make(l.Client.Redis().WithFallback(fallback))
 				NoError(t, err)
 				r, err := of.Allow(l.Context(), 1) // the script is known from here on
 				if err != nil || !r.Allowed || r.Degraded || r.Name != "n:a" {
@@ -98,13 +98,18 @@ func onAlgorithms(t *testing.T, fallback rratelimiter.Fallback,
 				open := l.Gate.Shut()
 				defer func() { open(); l.Sleep(time.Hour) }()
 				spec(l, of, seen)
-			}, rratelimiter.WithFallback(fallback), rratelimiter.WithObserver(seen))
+			}, rratelimiter.WithBudget(budget), rratelimiter.WithObserver(seen))
 		})
 	}
 }
 
 // A limiter of package limit falls back as its Client does.
 func TestAlgorithmsFallBack(t *testing.T) {
+	onRedis := func(l *Limiter, f rratelimiter.Fallback) error {
+		_, err := algorithms["bucket"](l.Client.Redis().WithFallback(f))
+		return err
+	}
+	Bubble(t, func(l *Limiter) { WantErr(t, onRedis(l, -1), limit.ErrMisconfigured, "fallback is -1") })
 	for fallback, wants := range map[rratelimiter.Fallback]string{
 		rratelimiter.FallbackError: "error error error",
 		rratelimiter.FallbackAllow: "yes yes yes",
