@@ -63,7 +63,6 @@ func (c exactly) Release(ctx context.Context, n int64) error {
 // openers makes the limiters of a Config.
 type openers struct {
 	client *rratelimiter.Client
-	redis  redis.UniversalClient
 	prefix string
 	budget time.Duration
 	zone   *time.Location // of calendars; nil for none
@@ -125,7 +124,6 @@ func (o *openers) name(d *domain) string {
 // A maker is an algorithm of any package, whose limiters are of type L.
 type maker[L keyed[L]] interface {
 	OnRedis(rdb redis.UniversalClient, name string) (L, error)
-	InMemory(opts ...limit.Option) (L, error)
 }
 
 // A keyed is a limiter with a limit for each key.
@@ -156,90 +154,36 @@ func (o *openers) openOther(r *rule) (func(key string) counter, error) {
 }
 
 func openAs[L keyed[L]](o *openers, r *rule, algorithm maker[L]) (func(key string) counter, error) {
-	all := other[L]{
-		local: r.fallback == fallbackLocal, budget: o.budget, most: r.most(), failures: &o.failures,
+	rdb, name := o.client.Redis().WithFallback(rratelimiter.FallbackError), r.limiter
+	if r.fallback == fallbackLocal {
+		rdb = o.client.Redis().WithFallback(rratelimiter.FallbackLocal)
 	}
-	var err error
-	if all.local {
-		if all.ofProcess, err = algorithm.InMemory(limit.WithMostKeys(mostLocals)); err != nil {
-			return nil, err
-		}
+	if name == "" {
+		name = o.name(r.domain)
 	}
-	if r.limiter != "" {
-		all.onRedis, err = algorithm.OnRedis(o.redis, r.limiter)
-		return func(string) counter { return &all }, err
-	}
-	all.onRedis, err = algorithm.OnRedis(o.redis, o.name(r.domain))
+	all, err := algorithm.OnRedis(rdb, name)
 	return func(key string) counter {
-		c := all
-		c.onRedis, c.ofProcess = c.onRedis.For(key), c.ofProcess.For(key)
-		return &c
+		if r.limiter != "" {
+			return other{all, r.most()}
+		}
+		return other{all.For(key), r.most()}
 	}, err
 }
 
-// mostLocals is how many keys of a limit have limits of their own while Redis is down: visitors choose them.
-const mostLocals = 5000
-
 // An other is a counter of an algorithm of package limit.
-type other[L limiter] struct {
-	onRedis   L
-	ofProcess L    // decides when Redis has failed
-	local     bool // it may
-	budget    time.Duration
-	most      int64 // permits at once
-
-	failures *failures
-}
-
-// ask makes a call of Redis, or if that has failed, of this process. ctx is that of the request: a decision
-// of this process comes when the budget is spent.
-func (c *other[L]) ask(
-	ctx context.Context, call func(context.Context, L) (limit.Result, error),
-) (limit.Result, error) {
-	within, cancel := context.WithTimeout(ctx, c.budget)
-	defer cancel()
-	r, err := call(within, c.onRedis)
-	if c.local && ctx.Err() == nil && failed(err) {
-		c.failures.add(err)
-		r, err = call(ctx, c.ofProcess)
-		r.Degraded = true
-	}
-	return r, err
-}
-
-// Allow takes n permits if they are there.
-func (c *other[L]) Allow(ctx context.Context, n int64) (limit.Result, error) {
-	return c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) { return l.Allow(ctx, n) })
-}
-
-// Peek takes nothing.
-func (c *other[L]) Peek(ctx context.Context) (limit.Result, error) {
-	return c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) { return l.Peek(ctx) })
-}
-
-// TryReserve reserves n permits, of which a settlement gives some back.
-func (c *other[L]) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
-	var made *limit.Reservation
-	r, err := c.ask(ctx, func(ctx context.Context, l L) (r limit.Result, err error) {
-		made, r, err = l.TryReserve(ctx, n)
-		return r, err
-	})
-	return made, r, err
+type other struct {
+	limiter
+	most int64 // permits at once
 }
 
 // Charge takes n permits, whatever is left. Parse refuses charges of an algorithm without debts.
-func (c *other[L]) Charge(ctx context.Context, n int64) (limit.Result, error) {
-	return c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) {
-		return any(l).(limit.Charger).Charge(ctx, n)
-	})
+func (c other) Charge(ctx context.Context, n int64) (limit.Result, error) {
+	return c.limiter.(limit.Charger).Charge(ctx, n)
 }
 
 // Release gives back n permits, or as many as may be out.
-func (c *other[L]) Release(ctx context.Context, n int64) error {
-	_, err := c.ask(ctx, func(ctx context.Context, l L) (limit.Result, error) {
-		return limit.Result{}, l.Release(ctx, min(n, c.most))
-	})
-	return err
+func (c other) Release(ctx context.Context, n int64) error {
+	return c.limiter.Release(ctx, min(n, c.most))
 }
 
 // failed reports whether Redis or its absence, rather than the call, caused an error.

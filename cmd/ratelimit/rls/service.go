@@ -114,7 +114,7 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 		rratelimiter.WithRefusalCache(refusals),
 		rratelimiter.WithLease(rratelimiter.LeaseOptions{Max: o.Lease}))
 	s := &Service{options: o, meters: newMeters()}
-	s.openers = openers{client: client, redis: rdb, prefix: o.Prefix, budget: o.Budget, zone: o.Calendar}
+	s.openers = openers{client: client, prefix: o.Prefix, budget: o.Budget, zone: o.Calendar}
 	s.openers.failures.report = o.OnFailure
 	return s, nil
 }
