@@ -131,14 +131,24 @@ func (s *store) decide(ctx context.Context, key string, n, take int64,
 	if err != nil {
 		return name, Decision{}, err
 	}
-	d, err = Within(ctx, s.Conn, name,
-		func(ctx context.Context) (Decision, error) { return s.run(ctx, name, take, stamp...) },
+	if ctx.Done() == nil {
+		d, err = s.run(ctx, name, take, stamp)
+	} else {
+		d, err = s.within(ctx, name, take, charge, stamp)
+	}
+	return name, d, err
+}
+
+// within is run for a ctx that may end. It is a function of its own because what closures share is allocated.
+func (s *store) within(ctx context.Context, name string, take int64, charge bool,
+	stamp []any) (Decision, error) {
+	return Within(ctx, s.Conn, name,
+		func(ctx context.Context) (Decision, error) { return s.run(ctx, name, take, stamp) },
 		func(ctx context.Context, d Decision) {
 			if d.Allowed && take > 0 && !charge {
-				_, _ = s.run(ctx, name, -take, d.Stamp)
+				_, _ = s.run(ctx, name, -take, []any{d.Stamp})
 			}
 		})
-	return name, d, err
 }
 
 // Key returns the key of a limit. A cluster places it by the name.
@@ -148,17 +158,25 @@ func Key(name, algorithm string) string { return "{" + name + "}:" + algorithm }
 // between two.
 const mostSends = 3
 
+// A sent is a call with the room for its words: one allocation for all of them.
+type sent struct {
+	call redisx.Call
+	key  [1]any
+	args [8]any
+}
+
 // run runs the script once. If the reply is lost, whether the script ran is unknown, so run returns an
 // error instead of sending it again.
-func (s *store) run(ctx context.Context, name string, n int64, stamp ...any) (Decision, error) {
+func (s *store) run(ctx context.Context, name string, n int64, stamp []any) (Decision, error) {
 	args := s.args.Load()
 	for range mostSends {
-		call := redisx.Call{
-			Script: s.script,
-			Keys:   []any{Key(name, s.Algorithm)},
-			Args:   append(append([]any{n}, *args...), stamp...),
+		var out sent
+		out.key[0] = Key(name, s.Algorithm)
+		out.call = redisx.Call{
+			Script: s.script, Table: true, Keys: out.key[:],
+			Args: append(append(append(out.args[:0], n), *args...), stamp...),
 		}
-		reply, _, err := s.Runner.Run(ctx, &call)
+		reply, _, err := s.Runner.Run(ctx, &out.call)
 		if err != nil {
 			return Decision{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}
