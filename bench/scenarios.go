@@ -58,9 +58,15 @@ var (
 func inLimit[L limit.Limiter, K limit.Keyed[L]](
 	name string, onRedis func(redis.UniversalClient, string) (K, error),
 ) contestant {
-	return contestant{name, limiter(1, func(_ context.Context, e *env) ask {
+	return contestant{name, limiter(1, asks[L](onRedis)), false}
+}
+
+func asks[L limit.Limiter, K limit.Keyed[L]](
+	onRedis func(redis.UniversalClient, string) (K, error),
+) func(context.Context, *env) ask {
+	return func(_ context.Context, e *env) ask {
 		return answers[L](get(onRedis(e.rdb(), redistest.Name(e))))
-	}), false}
+	}
 }
 
 // loneRows are a script that does nothing, the calls of this library, and those of its rivals.
@@ -140,6 +146,7 @@ var scenarios = []scenario{
 			{"1: calls/s", 0, perSecond, more}, {"64: calls/s", 1, perSecond, more},
 			{"512: calls/s", 2, perSecond, more}, {"1: p50 µs", 0, p50, less},
 			{"64: p99 µs", 1, p99, less}, {"64: Redis CPU µs", 1, cpu, less},
+			{"64: reads of Redis", 1, reads, less}, {"64: Go allocations", 1, allocs, less},
 		},
 	},
 	{
@@ -219,7 +226,14 @@ func memory(ctx context.Context, e *env) table {
 		made   func(context.Context, *env) ask
 	}{
 		{"this library, 1 grant", 1, users}, {"10 grants", 10, users}, {"100 grants", 100, users},
-		{"1,000 grants", 1000, users}, {"redis_rate", 1, redisRate(alone, false)},
+		{"1,000 grants", 1000, users},
+		{"tokenbucket", 1,
+			asks[limit.Ledger](tokenbucket.Bucket{Capacity: 1, Rate: 1, Interval: time.Minute}.OnRedis)},
+		{"fixedwindow", 1,
+			asks[limit.Ledger](fixedwindow.Window{Rate: 1, Interval: time.Minute}.OnRedis)},
+		{"slidingwindow.Counter", 1,
+			asks[limit.Ledger](slidingwindow.Counter{Rate: 1, Interval: time.Minute}.OnRedis)},
+		{"redis_rate", 1, redisRate(alone, false)},
 		{"ulule/limiter", 1, ululeLimiter(alone)}, {"rueidislimiter", 1, rueidisLimiter},
 	} {
 		// Some keep a user for no longer than the permits take to come back: all are taken.
