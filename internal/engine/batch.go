@@ -53,7 +53,7 @@ type batch struct {
 	permits      int64
 	numbers      bool
 	newlyWaiting int64 // permits of waiting callers that are not in line yet
-	patient      bool  // all can wait longer: they may leave permits to other processes
+	patient      bool  // all stand in line: they may leave permits to other processes
 	givenRate    any   // the text of a GivenRate, nil if no caller has one
 
 	served []*waiter // to be sent their results, without mu
@@ -154,7 +154,7 @@ func (b *batch) take() *request {
 		b.addAll(&q.releases.waiterList)
 	case acquires:
 		if b.includesLine = q.line.probes(); b.includesLine {
-			b.addLine(now)
+			b.addLine()
 			q.line.schedule.noteProbe()
 		}
 		b.addAll(&q.arrivals)
@@ -183,19 +183,12 @@ func (b *batch) addAll(ls *waiterList) {
 }
 
 // addLine adds the line, from its head on, up to permits for the whole rate, because no
-// more can be granted at once. When Java or another process has its turn, it adds only
-// the waiters up to the last expired one: an expired waiter has no later chance. Guarded
-// by mu.
-func (b *batch) addLine(now time.Time) {
+// more can be granted at once. Guarded by mu.
+func (b *batch) addLine() {
 	q := b.queue
-	expired := q.line.expired
-	yields := expired > 0 && q.portion.shared(now)
 	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
-		if q.lastReply.rate > 0 && b.permits > q.lastReply.rate || yields && expired == 0 || !b.add(w) {
+		if q.lastReply.rate > 0 && b.permits > q.lastReply.rate || !b.add(w) {
 			return
-		}
-		if w.expired() {
-			expired--
 		}
 	}
 }
@@ -226,7 +219,7 @@ func (b *batch) add(w *waiter) bool {
 	}
 	b.waiters = append(b.waiters, w)
 	b.permits += w.Permits
-	b.patient = b.patient && w.Waits() && !w.expired()
+	b.patient = b.patient && w.Waits()
 	b.numbers = b.numbers || w.Numbers
 	if w.givenRate != nil {
 		b.givenRate = w.givenRate
@@ -308,10 +301,12 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	if b.abandoned {
 		return // abandonBatch has recorded that its permits go back
 	}
-	if outcome.unclaimed > 0 && !req.isRelease() {
-		outcome.unclaimed = b.regrant(outcome.unclaimed)
+	if !req.isRelease() {
+		b.regrant(&outcome)
+	} else if err == nil {
+		q.portion.noteReleased(req.permits)
 	}
-	q.noteUnowned(req, err, outcome.granted-outcome.unclaimed, outcome.unclaimed)
+	q.noteUnowned(req, err, outcome.toWaiters+outcome.atOnce, outcome.unclaimed)
 	if err != nil && b.hung(err) {
 		b.shareError(err, req.isRelease())
 	}
@@ -382,16 +377,16 @@ func (b *batch) shareError(err error, released bool) {
 }
 
 // regrant gives permits that were granted to callers that have left to the head
-// of the line, and returns what remains. Taking them back through Redis would
-// cost a round trip, during which another process could take them. Guarded by mu.
-func (b *batch) regrant(unclaimed int64) int64 {
+// of the line. Taking them back through Redis would cost a round trip, during which
+// another process could take them. Guarded by mu.
+func (b *batch) regrant(o *batchOutcome) {
 	q := b.queue
-	for w := q.line.first; w != nil && !w.ofGroup() && w.Permits <= unclaimed; w = q.line.first {
-		unclaimed -= w.Permits
+	for w := q.line.first; w != nil && !w.ofGroup() && w.Permits <= o.unclaimed; w = q.line.first {
+		o.unclaimed -= w.Permits
+		o.toWaiters += w.Permits
 		b.deliver(w, Result{OK: true}, nil)
 		q.line.schedule.noteChange()
 	}
-	return unclaimed
 }
 
 // plan decides when the line is probed next. If one waiter was refused, all

@@ -27,7 +27,6 @@ type portion struct {
 	peaks         [2]int64      // most permits waited for, in this interval and the last one
 	intervalBegan time.Time     // when the interval of peaks[0] began
 	left          []taking      // permits left, and since when, the first ones first
-	lastLeft      time.Time     // when permits were last left to other processes
 	paced         bool          // the last refusal was by burstEvery
 	beside        bool          // by the last refusal, some permits are left to Java
 	java          javaPart
@@ -70,10 +69,11 @@ func (p *portion) burstEvery() time.Duration { return p.interval / 8 }
 type taking struct {
 	at      time.Time
 	permits int64
+	atOnce  int64 // of callers that do not wait: these do not count, but may be given back
 }
 
-// mostTakings bounds the takings. Beyond it, neighbours are merged, so that a
-// portion does not grow with the rate.
+// mostTakings bounds the takings, so that a portion does not grow with the rate. Beyond half
+// of it, takings of the same 64th of an interval are joined.
 const mostTakings = 256
 
 // mostWaited bounds the permits waited for that a request names: sums of them
@@ -82,7 +82,7 @@ const mostWaited = 1 << 50
 
 // noteBatch records the outcome of a request that was sent at a time.
 func (p *portion) noteBatch(outcome batchOutcome, reply acquireReply, sent time.Time) {
-	p.noteGranted(outcome.toWaiters, sent)
+	p.noteGranted(outcome.toWaiters, outcome.atOnce, sent)
 	p.paced = false
 	if reply.java >= 0 {
 		p.java.note(reply.java, sent)
@@ -107,9 +107,6 @@ func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.
 		p.interval = due // at least that long; the next reply has it
 	}
 	p.countsUntil, p.lastUsed = now.Add(2*p.interval), now
-	if left > 0 {
-		p.lastLeft = now
-	}
 	if p.paced = left > 0 && due > p.leftFor(); p.paced {
 		left = 0 // this process takes them later
 	}
@@ -132,9 +129,9 @@ func (p *portion) noteLeft(permits int64, now time.Time) {
 	switch last := len(p.left) - 1; {
 	case permits <= 0:
 	case len(p.left) == mostTakings: // later, not earlier
-		p.left[last] = taking{now, p.left[last].permits + permits}
+		p.left[last] = taking{at: now, permits: p.left[last].permits + permits}
 	default:
-		p.left = append(p.left, taking{now, permits})
+		p.left = append(p.left, taking{at: now, permits: permits})
 	}
 }
 
@@ -169,31 +166,39 @@ func (p *portion) lingerFor(now time.Time) time.Duration {
 	return min(p.countsUntil.Sub(now), p.lastUsed.Add(longest).Sub(now))
 }
 
-// shared reports whether other processes have waiters as well, by the last reply.
-func (p *portion) shared(now time.Time) bool { return now.Sub(p.lastLeft) < p.interval }
-
 // noteGranted records a grant to waiting callers. Permits that callers take at
 // once, by Allow, do not count against the line.
-func (p *portion) noteGranted(permits int64, now time.Time) {
-	if permits <= 0 || !p.countsUntil.After(now) {
+func (p *portion) noteGranted(permits, atOnce int64, now time.Time) {
+	if permits+atOnce <= 0 || !p.countsUntil.After(now) {
 		return
 	}
-	if len(p.takings) == mostTakings {
-		p.merge()
+	if permits > 0 {
+		p.lastUsed = now
 	}
-	p.lastUsed = now
-	p.takings = append(p.takings, taking{now, permits})
 	p.takingsSum += permits
+	last := len(p.takings) - 1
+	if last > mostTakings/2 && now.Sub(p.takings[last-1].at) < p.interval*4/mostTakings {
+		t := &p.takings[last] // with the earlier date, this process would claim permits too early
+		*t = taking{now, t.permits + permits, t.atOnce + atOnce}
+		return
+	}
+	p.takings = append(p.takings, taking{now, permits, atOnce})
 }
 
-// merge joins pairs of neighbours and dates each pair as its later one: with the earlier
-// date, this process would claim permits too early.
-func (p *portion) merge() {
-	half := p.takings[:0]
-	for i := 0; i+1 < len(p.takings); i += 2 {
-		half = append(half, taking{p.takings[i+1].at, p.takings[i].permits + p.takings[i+1].permits})
+// noteReleased records permits that went back, the newest first, as in release.lua: they no
+// longer count against the line.
+func (p *portion) noteReleased(permits int64) {
+	for last := len(p.takings) - 1; permits > 0 && last >= 0; last-- {
+		t := &p.takings[last]
+		atOnce := min(permits, t.atOnce)
+		t.atOnce -= atOnce
+		counted := min(permits-atOnce, t.permits)
+		t.permits -= counted
+		p.takingsSum -= counted
+		if permits -= atOnce + counted; t.permits+t.atOnce == 0 {
+			p.takings = p.takings[:last]
+		}
 	}
-	p.takings = half
 }
 
 // text returns the argument of a request about the portion, while callers wait for

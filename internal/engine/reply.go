@@ -192,9 +192,9 @@ type refusal struct {
 
 // A batchOutcome counts the outcomes of the waiters of a batch.
 type batchOutcome struct {
-	granted   int64 // permits
-	toWaiters int64 // permits of granted that went to waiting callers
-	unclaimed int64 // permits of granted whose callers have left
+	toWaiters int64 // permits granted to waiting callers
+	atOnce    int64 // permits granted to callers that do not wait
+	unclaimed int64 // permits granted to callers that have left
 	refused   refusal
 }
 
@@ -202,16 +202,14 @@ type batchOutcome struct {
 func (o *batchOutcome) add(w *waiter, v Result, err error) {
 	left := w.state == gone
 	switch {
+	case v.OK && left:
+		o.unclaimed += w.Permits
+	case v.OK && w.Waits():
+		o.toWaiters += w.Permits
 	case v.OK:
-		o.granted += w.Permits
+		o.atOnce += w.Permits
 	case w.Waits() && err == nil && o.refused.waiter == nil:
 		o.refused = refusal{w, left, v.Wait, v.Again}
-	}
-	if v.OK && w.Waits() {
-		o.toWaiters += w.Permits
-	}
-	if v.OK && left {
-		o.unclaimed += w.Permits
 	}
 }
 

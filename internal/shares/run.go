@@ -48,7 +48,7 @@ func Run(ctx context.Context, peer *javapeer.Peer, sc Scenario) (r Result, err e
 		if err := rdb.Ping(ctx).Err(); err != nil {
 			return r, err
 		}
-		tries[i] = goTry(&s, rdb, sc.Options, name)
+		tries[i] = sc.goTry(&s, rdb, name)
 	}
 	j := javaSide{peer: peer, side: sc.Java}
 	if err := j.connect(ctx, &s, server, warm); err != nil {
@@ -64,12 +64,12 @@ func Run(ctx context.Context, peer *javapeer.Peer, sc Scenario) (r Result, err e
 	return sc.Measure(start, golang, java), errors.Join(goErr, javaErr)
 }
 
-func goTry(s *redistest.Scope, rdb redis.UniversalClient, options []rratelimiter.Option, name string) Try {
-	c := rratelimiter.New(rdb, options...)
+func (sc Scenario) goTry(s *redistest.Scope, rdb redis.UniversalClient, name string) Try {
+	c := rratelimiter.New(rdb, sc.Options...)
 	s.Cleanup(func() { _ = c.Close() })
-	l := c.RateLimiter(name)
+	try := sc.Try(c.RateLimiter(name))
 	return func(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
-		ok, err := l.TryAcquire(ctx, permits, timeout)
+		ok, err := try(ctx, permits, timeout)
 		if errors.Is(err, rratelimiter.ErrNoAnswer) { // a busy machine replies too late
 			err = nil
 		}
@@ -79,6 +79,21 @@ func goTry(s *redistest.Scope, rdb redis.UniversalClient, options []rratelimiter
 
 // A Try is a client: it tries to acquire permits.
 type Try func(ctx context.Context, permits int64, timeout time.Duration) (bool, error)
+
+// Try returns a client of Go. It holds permits for as long as the scenario says.
+func (sc Scenario) Try(l *rratelimiter.RateLimiter) Try {
+	if sc.Holds == 0 {
+		return l.TryAcquire
+	}
+	return func(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
+		ok, err := l.TryAcquire(ctx, permits, timeout)
+		if ok {
+			time.Sleep(sc.Holds)
+			err = l.Release(ctx, permits)
+		}
+		return ok, err
+	}
+}
 
 // Play lets the callers of a side acquire permits until the scenario is over.
 func Play(ctx context.Context, sc Scenario, side Side, start time.Time, clients []Try) (g Grants, err error) {

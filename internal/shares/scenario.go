@@ -43,6 +43,7 @@ type Scenario struct {
 	Limit
 	Go, Java Side
 	Options  []rratelimiter.Option // of the Clients of Go
+	Holds    time.Duration         // after that long, callers of Go give back what they got; 0: they do not
 
 	Least, Most float64 // parts of the permits that Go gets
 	Used        float64 // the least part of the limit that is used
@@ -152,6 +153,10 @@ func Scenarios() (all []Scenario) {
 			Least: 0.35, Most: 0.65, Used: 0.9, Uneven: true},
 		Scenario{Name: "calls of 1 permit and of 10", Limit: usual, Go: one(4), Java: tens,
 			Least: 0.4, Most: 0.75, Used: 0.9, Uneven: true},
+		Scenario{Name: "Go waits for less than a turn", Limit: scarce, Java: one(4), Least: 0.55, Most: 0.78,
+			Used: most, Go: Side{Clients: 2, Callers: 16, Timeout: 500 * time.Millisecond}},
+		Scenario{Name: "Go gives back", Limit: scarce, Go: one(8), Java: one(4), Holds: late / 5,
+			Least: 0.75, Most: 0.98, Used: 2},
 		Scenario{Name: "Go takes leases", Limit: Limit{400, 400 * time.Millisecond}, Go: one(4), Java: one(4),
 			Options: leases, Least: 0.2, Most: 0.8, Used: most, Uneven: true},
 	)

@@ -15,7 +15,7 @@
 --           interval; those that it has left and that are still there; those that it was granted
 --           in the last eighth of an interval; those that Java took lately, or - if no Java client uses the
 --           limiter; 1 to count these (java.lua). Missing or empty if none of its callers stood in line
---           lately, or if a caller of this call cannot wait, because such a caller takes the permits that
+--           lately, or if a caller of this call does not wait, because such a caller takes the permits that
 --           are there. So with ARGV[14] all runs stand in line, and the number of permits that were granted
 --           (held) tells which requests got them
 

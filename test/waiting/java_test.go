@@ -169,7 +169,7 @@ func simulate(c *Limiter, sc shares.Scenario, format int) shares.Result {
 	goes, javas := make([]shares.Try, sc.Go.Clients), make([]shares.Try, sc.Java.Clients)
 	for i := range goes {
 		rdb := distant(c, func() time.Duration { return mrand.N(300 * time.Microsecond) })
-		goes[i] = NewClient(c, rdb, sc.Options...).RateLimiter("l").TryAcquire
+		goes[i] = sc.Try(NewClient(c, rdb, sc.Options...).RateLimiter("l"))
 	}
 	for i := range javas {
 		javas[i] = newRedisson(c, sc.Limit, format).tryAcquire

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,21 +155,28 @@ func shareByTheirWaiters(c *Limiter, callers []int, trip time.Duration) {
 
 // A process has its portion wherever it is and whatever it asks for: if it is far away, or its machine is
 // slow; if it asks for more than its portion, no later than after a few turns; and if it takes permits by
-// Allow as well, which do not count against its callers in line.
+// Allow as well, which do not count against its callers in line, nor for them when they are given back.
 func TestEachProcessHasItsPortion(t *testing.T) {
 	t.Parallel()
 	const rate, span, third = 50, 20, 20 * 50 / 3
+	allows := func(ctx context.Context, l *rratelimiter.RateLimiter) { _, _ = l.Allow(ctx, 1) }
+	givesBack := func(ctx context.Context, l *rratelimiter.RateLimiter) {
+		if r, err := l.Allow(ctx, 1); err == nil && r.Allowed {
+			_ = l.Release(ctx, 1)
+		}
+	}
 	for name, tt := range map[string]struct {
 		trip        time.Duration // each way
 		callers     int
 		permits     int64
-		beside      []int // callers of other processes
-		allows      bool
-		least, most int // permits in the span
+		beside      []int                                            // callers of other processes
+		also        func(context.Context, *rratelimiter.RateLimiter) // every 2 ms
+		least, most int                                              // permits in the span
 	}{
-		"far away":       {10 * time.Millisecond, 20, 1, []int{20, 20}, false, third * 85 / 100, span * rate},
-		"large requests": {0, 1, 10, []int{60}, false, span * 7 / 2, span * 7 * 2}, // 7 a second are due
-		"Allow":          {0, 20, 1, []int{20}, true, span, span * rate},
+		"far away":       {10 * time.Millisecond, 20, 1, []int{20, 20}, nil, third * 85 / 100, span * rate},
+		"large requests": {0, 1, 10, []int{60}, nil, span * 7 / 2, span * 7 * 2}, // 7 a second are due
+		"Allow":          {0, 20, 1, []int{20}, allows, span, span * rate},
+		"Allow, Release": {0, 20, 1, []int{20}, givesBack, span, span * rate * 3 / 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,8 +192,8 @@ func TestEachProcessHasItsPortion(t *testing.T) {
 				from := time.Now().Add(2 * time.Second)
 				for time.Since(from) < span*time.Second {
 					time.Sleep(2 * time.Millisecond)
-					if tt.allows {
-						_, _ = one.limiter.Allow(c.Context(), 1)
+					if tt.also != nil {
+						tt.also(c.Context(), one.limiter)
 					}
 				}
 				for _, l := range loops {
@@ -199,6 +207,37 @@ func TestEachProcessHasItsPortion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Permits that were granted to callers that had left count as given back: the other callers use them.
+func TestCallersThatLeaveLoseNoPermits(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		const rate, span, trip = 50, 20, 25 * time.Millisecond
+		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+		ctx, stop := context.WithTimeout(c.Context(), span*time.Second)
+		defer stop()
+		var all sync.WaitGroup
+		var got atomic.Int64
+		for range 2 {
+			l := NewClient(c, distant(c, func() time.Duration { return trip })).RateLimiter("l")
+			for range 8 {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						soon, leave := context.WithTimeout(ctx, rand.N(8*trip))
+						if l.Acquire(soon, 1) == nil {
+							got.Add(1)
+						}
+						leave()
+					}
+				})
+			}
+		}
+		all.Wait()
+		if got := got.Load(); got < rate*span*96/100 {
+			c.Errorf("%d of %d permits were used", got, rate*span)
+		}
+	})
 }
 
 // The portion of a process whose callers have gone belongs to the other processes from then on.
