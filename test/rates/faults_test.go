@@ -29,7 +29,29 @@ func TestB10RenameTakesThePermitsAlong(t *testing.T) {
 					b.Fatalf("left under the old name: %q", keys)
 				}
 				WantErr(b, b.Client.RateLimiter(old).Rename(ctx, "new"), rratelimiter.ErrNotInitialized)
+				unused := b.NewLimiter(typ, 5, time.Second)
+				b.Want(unused.Rename(ctx, l.Name())) // nothing stays of the limiter that had the name
+				l.Has(5)
 			})
 		})
 	}
+}
+
+// B9, B10: a value is not taken for right because it was, under a name that the limiter gets back.
+func TestANameThatComesBackVouchesForNothing(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l, ctx := b.NewLimiter(PerClient, 10, time.Minute), b.Context()
+		changes := func(rate int64) { // by another Client, which cannot reach the value of this one
+			b.Want(l.With().SetRate(ctx, PerClient, rate, time.Minute, rratelimiter.WithKeepState()))
+		}
+		name := l.Name()
+		changes(20)
+		l.Takes(3)
+		b.Want(l.Rename(ctx, name+"-new"))
+		changes(10)
+		l.Takes(1)
+		changes(20)
+		b.Want(l.Rename(ctx, name))
+		l.Has(16)
+	})
 }
