@@ -6,10 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
@@ -90,6 +94,40 @@ func TestPauseIsNeverNothing(t *testing.T) {
 	})
 }
 
+// No attempt begins on a server that has been silent for as long as all attempts but the last take: 18 s by
+// default (docs/errors.md).
+func TestASilentServerIsTriedForABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := Kind{retries: defaultRetries, ReadTimeout: 5 * time.Second, maxBackoff: defaultMaxBackoff}
+		start := time.Now()
+		for _, want := range []bool{false, true} {
+			time.Sleep(18 * time.Second)
+			if got := k.silentTooLong(io.EOF, start); got != want {
+				t.Errorf("after %v: %v", time.Since(start), got)
+			}
+		}
+		if k.silentTooLong(serverError("TRYAGAIN"), start) || k.silentTooLong(errCut, start) {
+			t.Error("an answer, or the error of another caller, was taken for silence")
+		}
+	})
+}
+
+// However many calls fail, the nodes of a cluster are asked for once a second, and not after an answer.
+func TestNodesAreReloadedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		r := Runner{Kind: Kind{reload: func(context.Context) { asked++ }}, lastReload: new(atomic.Int64)}
+		for range 30 {
+			r.reloadNodes(t.Context(), io.EOF)
+			r.reloadNodes(t.Context(), serverError("TRYAGAIN"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if asked != 3 {
+			t.Errorf("asked %d times in 3 s", asked)
+		}
+	})
+}
+
 // A script that was cut short may have been carried out in part. It is sent again, and told so. The error of
 // the server depends on its version. An error is final if Redis has judged the request: a copy would get the
 // same reply.
@@ -116,6 +154,9 @@ func TestErrorsOfRedisAreJudged(t *testing.T) {
 		if scriptCutShort(err) || Final(err) {
 			t.Errorf("%v was taken for an error of Redis", err)
 		}
+	}
+	if replyLost(redis.ErrPoolTimeout) || replyLost(redis.ErrClosed) {
+		t.Error("a request that got no connection may have been carried out")
 	}
 	if got := Detail(fmt.Errorf("wrapped: %w", serverError("BADKEY 3 zset")), "BADKEY"); got != "3 zset" {
 		t.Errorf("the detail is %q", got)

@@ -138,10 +138,13 @@ func TestAnUnknownScriptIsSentWhole(t *testing.T) {
 }
 
 // refusesOnce makes the first reply of a call an error.
-func refusesOnce(text string) func(*Call) {
+func refusesOnce(text string) func(*Call) { return refuses(1, text) }
+
+// refuses makes the first replies of a call errors.
+func refuses(times int, text string) func(*Call) {
 	return func(c *Call) {
-		c.Script = script("if not redis.call('get', KEYS[1]) then redis.call('set', KEYS[1], 1) "+
-			"return redis.error_reply('"+text+"') end "+counting, true)
+		c.Script = script(fmt.Sprintf("if tonumber(redis.call('get', KEYS[1]) or 0) < %d then "+
+			"redis.call('incr', KEYS[1]) return redis.error_reply('%s') end %s", times, text, counting), true)
 	}
 }
 
@@ -186,6 +189,9 @@ var faults = []fault{
 		before(-time.Minute)(c)
 	}, nil, 2, 2, false, false, "", "[TRYAGAIN later]"},
 	{"a slot that moves", refusesOnce("TRYAGAIN later"), nil, 2, 2, false, false, "", "[TRYAGAIN later]"},
+	{"a slot that moves for longer than all attempts take", refuses(5, "TRYAGAIN x"), nil,
+		6, 6, false, false, "", "[TRYAGAIN x TRYAGAIN x TRYAGAIN x TRYAGAIN x TRYAGAIN x]"},
+	{"a master that is one no more", refusesOnce("READONLY x"), nil, 2, 2, false, false, "", "[READONLY x]"},
 	{"a server that starts", refusesOnce("LOADING later"), nil, 2, 2, false, false, "", "[LOADING later]"},
 	{"a script that is cut short", refusesOnce("ERR Script attempted to access a non local key in a x"), nil,
 		2, 2, true, true, "", "[ERR Script attempted to access a non local key in a x]"},
