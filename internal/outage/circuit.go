@@ -204,7 +204,6 @@ func (c *circuit) close() {
 	// Redis is returning, or it would take more than its share.
 	c.wellSince.Store(new(time.Now()))
 	c.openedBy.Store(nil)
-	c.failures = 0
 	c.mu.Unlock()
 	c.guard.noteCircuit(-1, nil)
 }

@@ -2,6 +2,7 @@ package outage
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +98,26 @@ func TestLimitersAreEvicted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The health changes with the first circuit that opens and with the last that closes.
+func TestHealthOfSeveralCircuits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard, _ := newGuard(t)
+		var told []bool
+		guard.settings.Hook = func(h Health) { told = append(told, h.Degraded) }
+		start := time.Now()
+		for _, by := range []int32{1, 1, -1, 1, -1, -1} {
+			guard.noteCircuit(by, nil)
+			if h := guard.Health(); h.Degraded && !h.Since.Equal(start) {
+				t.Errorf("since %v, want %v", h.Since, start)
+			}
+			time.Sleep(time.Second)
+		}
+		if !slices.Equal(told, []bool{true, false}) {
+			t.Errorf("the hook was told %v", told)
+		}
+	})
 }
 
 // newGuard returns a Guard, and limiters by number.

@@ -103,10 +103,10 @@ func (l *localLimiter) worth(now time.Time) (worth int, usedAt time.Time) {
 	return worth, l.usedAt
 }
 
-// idle reports whether the limiter may be forgotten. One with unbooked permits
-// may not: they would never reach Redis. Guarded by mu.
+// idle reports whether the limiter may be forgotten: what it granted is back by then, and not booked any
+// more. Guarded by mu.
 func (l *localLimiter) idle(now time.Time) bool {
-	return now.Sub(l.usedAt) > max(localIdle, l.interval) && !l.learning && l.unbookedLocked(now) == 0
+	return now.Sub(l.usedAt) > max(localIdle, l.interval) && !l.learning
 }
 
 // withKnownRate returns the local limiter if its rate is known, otherwise nil.
