@@ -112,7 +112,7 @@ func shareByTheirWaiters(c *Limiter, callers []int, trip time.Duration) {
 	const rate, span, step = 50, 20, 100 * time.Millisecond
 	const leastIndex, leastUsed = 0.98, 0.95
 	NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
-	start := time.Now().Add(4 * time.Second) // the first process takes all permits at first
+	start := time.Now().Add(2 * time.Second) // the first process takes all permits at first
 	var all sync.WaitGroup
 	loops, crowd := make([]*loop, len(callers)), 0
 	for i, n := range callers {
