@@ -115,7 +115,7 @@ func TestHealthOfSeveralCircuits(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if !slices.Equal(told, []bool{true, false}) {
-			t.Errorf("the hook was told %v", told)
+			t.Errorf("the hook got %v", told)
 		}
 	})
 }
