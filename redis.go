@@ -10,13 +10,14 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/outage"
 )
 
-// A Redis is that of a Client, for the algorithms of the packages under limit/. Limiters that they make on it
-// behave like those of the Client: its budget and its circuit, its Fallback, its Observer and SetLimiting hold
-// for them, and after Close their calls return ErrClosed. The Observer sees each request of a Reserve.
+// A Redis is that of a Client, for the algorithms of the packages under limit/. Limiters that they make on
+// it behave like those of the Client: its budget and its circuit, its Fallback, its Observer and SetLimiting
+// hold for them, and after Close their calls return ErrClosed. The Observer sees each request of a Reserve.
 //
 // FallbackLocal is the same limiter in the memory of this process, with its whole rate, whatever Redis has
-// granted before, and for about 5,000 keys. It also decides Peek, Charge and Release; with the other fallbacks
-// they return the error. A concurrency.Lease and a Wait in line are not denied: they return the error.
+// granted before, and for about 5,000 keys. It also decides Peek, Charge and Release; with the other
+// fallbacks they return the error. A concurrency.Lease and a Wait in line are not denied: they return the
+// error.
 //
 // Other options, such as WithNameMapper and WithMinReplicas, do not hold for these limiters. As a go-redis
 // client, a Redis is rdb.
@@ -38,7 +39,9 @@ func (r Redis) WithFallback(f Fallback) Redis {
 // host returns the Host of the limiters.
 func (r Redis) host() *host.Host {
 	h := r.client.host
-	h.Ask = func(ctx context.Context, name string, call func(ctx context.Context) error) (host.Instead, error) {
+	h.Ask = func(
+		ctx context.Context, name string, call func(ctx context.Context) error,
+	) (host.Instead, error) {
 		return r.client.guard.Ask(ctx, name, r.policy, call)
 	}
 	if h.Err == nil {

@@ -42,8 +42,10 @@ func LimitsOf[L limit.Limiter](keyed limit.Keyed[L]) (Limits, error) {
 		reserve(&all, ledgers)
 	case reserves:
 		reserve(&all, limit.KeyedFunc(func(key string) limit.Reserver {
-			reserver, _ := any(keyed.For(key)).(limit.Reserver)
-			return reserver
+			if reserver, ok := any(keyed.For(key)).(limit.Reserver); ok {
+				return reserver
+			}
+			return nil
 		}))
 	}
 	return all, nil

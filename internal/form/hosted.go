@@ -8,15 +8,15 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A hosted is a store on the Redis of a Client: it decides as the Client does when Redis has failed, and tells
-// its Observer.
+// A hosted is a store on the Redis of a Client: it decides as the Client does when Redis has failed, and
+// tells its Observer.
 type hosted struct {
 	*store
 	local Form
 }
 
-// retryDenied is the RetryAfter of calls that are refused because Redis has failed: it is asked again at least
-// as often.
+// retryDenied is the RetryAfter of calls that are refused because Redis has failed: it is asked again at
+// least as often.
 const retryDenied = time.Second
 
 // Allow implements Form.
