@@ -30,7 +30,7 @@ type form interface {
 // with a limit for each key.
 func NewLedger(one, each form) Ledger { return Ledger{one, each, ""} }
 
-// For returns the limit of a key, which has 1 to 1,024 bytes.
+// For returns the limit of a key of 1 to 1,024 bytes. With another key each call is an [ErrInvalidArgument].
 func (l Ledger) For(key string) Ledger { return Ledger{l.each, l.each, key} }
 
 // Allow takes n permits if they are there ([Limiter]).

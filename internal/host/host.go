@@ -35,8 +35,9 @@ type Host struct {
 	// report whether f runs: a closed Client runs nothing.
 	Go, Work func(f func(ctx context.Context)) bool
 
-	// Ask, of On only, makes a call of Redis about a limiter with that name, as the Client makes its own: within
-	// its budget, unless Redis is known to be down. If Redis has failed, it also returns what decides instead.
+	// Ask, of On only, makes a call of Redis about a limiter with that name, as the Client makes its own:
+	// within its budget, unless Redis is known to be down. If Redis has failed, it also returns what decides
+	// instead.
 	Ask func(ctx context.Context, name string, call func(ctx context.Context) error) (Instead, error)
 
 	// Off reports whether nothing is limited.

@@ -75,7 +75,8 @@ func (l Limit) OnRedis(rdb redis.UniversalClient, name string) (Leases, error) {
 	return Leases{of(forms.One, false), of(forms.Each, true), ""}, err
 }
 
-// For returns the limit of a key, which has 1 to 1,024 bytes.
+// For returns the limit of a key of 1 to 1,024 bytes. With another key each call is a
+// limit.ErrInvalidArgument.
 func (l Leases) For(key string) Leases { return Leases{l.each, l.each, key} }
 
 // Allow takes n permits if they are there, for the time of a lease.
@@ -110,7 +111,7 @@ func (l Leases) Release(ctx context.Context, n int64) error {
 	return l.form.Release(ctx, l.key, n)
 }
 
-// Peek implements limit.Peeker.
+// Peek returns the numbers without taking anything ([limit.Peeker]).
 func (l Leases) Peek(ctx context.Context) (limit.Result, error) { return l.form.Peek(ctx, l.key) }
 
 var (

@@ -24,7 +24,8 @@ type Line struct {
 	key        string
 }
 
-// For returns the limit of a key, which has 1 to 1,024 bytes.
+// For returns the limit of a key of 1 to 1,024 bytes. With another key each call is a
+// limit.ErrInvalidArgument.
 func (l Line) For(key string) Line { return Line{l.each, l.each, key} }
 
 // Allow takes the turns of n permits if nothing is owed.
@@ -35,7 +36,7 @@ func (l Line) Allow(ctx context.Context, n int64) (limit.Result, error) {
 // Release gives back n turns at the end of the line.
 func (l Line) Release(ctx context.Context, n int64) error { return l.form.Release(ctx, l.key, n) }
 
-// Peek implements limit.Peeker.
+// Peek returns the numbers without taking anything ([limit.Peeker]).
 func (l Line) Peek(ctx context.Context) (limit.Result, error) { return l.form.Peek(ctx, l.key) }
 
 // Wait takes one permit when its turn comes: first come, first served. On success it returns nil. If Capacity

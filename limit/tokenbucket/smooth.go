@@ -81,7 +81,8 @@ type SmoothLimiter struct {
 	key        string
 }
 
-// For returns the limit of a key, which has 1 to 1,024 bytes.
+// For returns the limit of a key of 1 to 1,024 bytes. With another key each call is a
+// limit.ErrInvalidArgument.
 func (l SmoothLimiter) For(key string) SmoothLimiter { return SmoothLimiter{l.each, l.each, key} }
 
 // Allow takes n permits if nothing is owed. Result.Limit is Rate, at least 1. Result.Remaining equals it
@@ -90,7 +91,7 @@ func (l SmoothLimiter) Allow(ctx context.Context, n int64) (limit.Result, error)
 	return l.form.Allow(ctx, l.key, n)
 }
 
-// Peek implements limit.Peeker.
+// Peek returns the numbers without taking anything ([limit.Peeker]).
 func (l SmoothLimiter) Peek(ctx context.Context) (limit.Result, error) {
 	return l.form.Peek(ctx, l.key)
 }
