@@ -20,8 +20,8 @@ type Observer interface {
 
 // An Observation is the outcome of one call.
 type Observation struct {
-	// Policy is the name of the Keyed that made the limiter, otherwise empty. It suits a
-	// metric attribute; Result.Name may differ for each user.
+	// Policy is the name of the Keyed that made the limiter, or that of OnRedis for the limit of a key
+	// (Client.Redis), otherwise empty. It suits a metric attribute; Result.Name may differ for each user.
 	Policy string
 
 	// Permits is the number requested; for Settle, the number charged, for a Group the
