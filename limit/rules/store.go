@@ -77,8 +77,8 @@ func (memory) together([]definition) limiters { return nil }
 // OnRedis is a Store shared by all that use its name, of 1 to 200 bytes without braces. The limit "day" of
 // the rule "search" has the name NAME:search:day, or NAME:search if it is the only limit and has no name.
 // client keeps the limits of rratelimiter, with its options: each is a Keyed with that name, so that Java
-// finds it. rdb keeps all others; with client.Redis() they fall back as well. If an argument is nil or the name
-// is unusable, New returns a limit.ErrInvalidArgument.
+// finds it. rdb keeps all others; with client.Redis() they fall back as well. If an argument is nil or the
+// name is unusable, New returns a limit.ErrInvalidArgument.
 func OnRedis(client *rratelimiter.Client, rdb redis.UniversalClient, name string) Store {
 	return &onRedis{client, rdb, name}
 }
