@@ -56,7 +56,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 			opt.apply(&s)
 		}
 	}
-	if of, ok := rdb.(Redis); ok {
+	if of := redisOf(rdb); of != nil {
 		rdb = of.UniversalClient
 	}
 	config := engine.Config{
@@ -125,7 +125,7 @@ func init() {
 		return c.host
 	}
 	host.On = func(rdb redis.UniversalClient) *host.Host {
-		if r, ok := rdb.(Redis); ok {
+		if r := redisOf(rdb); r != nil {
 			return r.host()
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/outage"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
 // A Redis is the rdb of a Client, for OnRedis of the packages under limit/. Limiters that are made on it
@@ -37,8 +38,23 @@ func (r Redis) WithFallback(f Fallback) Redis {
 	return r
 }
 
+// of returns r, also if the type of a caller embeds it.
+func (r Redis) of() Redis { return r }
+
+// redisOf returns the Redis of a Client that rdb is, or nil.
+func redisOf(rdb redis.UniversalClient) *Redis {
+	of, ok := rdb.(interface{ of() Redis })
+	if !ok || redisx.IsNil(rdb) {
+		return nil
+	}
+	return new(of.of())
+}
+
 // host returns the Host of the limiters.
 func (r Redis) host() *host.Host {
+	if r.client == nil {
+		return &host.Host{Err: engine.InvalidOf("OnRedis", "rdb", "a zero Redis", "be that of a Client")}
+	}
 	h := r.client.host
 	h.Ask = func(
 		ctx context.Context, name string, call func(ctx context.Context) error,

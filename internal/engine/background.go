@@ -13,7 +13,7 @@ import (
 // Engine.
 type goroutines struct {
 	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 
 	jobs        chan func(ctx context.Context) // to idle workers; unbuffered, so that no job waits in it
 	idleWorkers atomic.Int32
@@ -25,7 +25,7 @@ type goroutines struct {
 }
 
 func (g *goroutines) init() {
-	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.jobs = make(chan func(context.Context))
 }
 
@@ -33,7 +33,7 @@ func (g *goroutines) init() {
 func (g *goroutines) cancelAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.cancel()
+	g.cancel(ErrClosed)
 }
 
 // Context returns a context that ends with Close.

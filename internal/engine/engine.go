@@ -106,6 +106,13 @@ func (e *Engine) Limiter(argument, name string, given *GivenRate) *Limiter {
 	return l
 }
 
+// Beside returns a limiter called name whose keys are in the slot of {name}, whatever braces the name has.
+func (e *Engine) Beside(name string) *Limiter {
+	l := &Limiter{engine: e, name: name}
+	l.setHash("{" + name + "}")
+	return l
+}
+
 // Unusable returns a limiter whose calls all return err.
 func (e *Engine) Unusable(name string, err error) *Limiter {
 	l := &Limiter{engine: e, name: name}

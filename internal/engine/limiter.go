@@ -86,15 +86,19 @@ func (l *Limiter) setKeys(argument string) error {
 	if hash == "" {
 		return Invalid(argument, l.Described(), "not be mapped to an empty name")
 	}
-	l.Hash, l.firstType = hash, l.engine.types.of(hash)
-	l.typ.Store(int32(l.firstType))
-	l.first = l.box(l.firstType)
+	l.setHash(hash)
 	if config.Runner.Sharded && !wire.OneSlot(hash) {
 		return Invalid(argument, l.Described(),
 			"be without braces, or with one non-empty {tag}, on a cluster: "+
 				"its keys would be in different slots")
 	}
 	return nil
+}
+
+func (l *Limiter) setHash(hash string) {
+	l.Hash, l.firstType = hash, l.engine.types.of(hash)
+	l.typ.Store(int32(l.firstType))
+	l.first = l.box(l.firstType)
 }
 
 // Keys returns all keys of the limiter.

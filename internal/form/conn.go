@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -56,7 +57,8 @@ func Within[T any](ctx context.Context, conn Conn, name string, call func(contex
 		}
 	})
 	if left {
-		return none, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name, ctx.Err())
+		return none, fmt.Errorf("rratelimiter: %s: no reply from Redis: %w", name,
+			cmp.Or(ctx.Err(), context.Cause(closing)))
 	}
 	return out.value, out.err
 }
@@ -73,6 +75,44 @@ func (c Conn) Ask(
 		return host.Allow, nil
 	}
 	return c.host.Ask(ctx, name, call)
+}
+
+// Tell makes a call of Redis that nothing decides instead. Its error is an unsent if Redis was not asked.
+func (c Conn) Tell(ctx context.Context, name string, call func(ctx context.Context) error) error {
+	if c.host == nil {
+		return call(ctx)
+	}
+	sent := false
+	_, err := c.host.Ask(ctx, name, func(ctx context.Context) error {
+		sent = true
+		return call(ctx)
+	})
+	if err != nil && !sent {
+		err = unsent{err}
+	}
+	return err
+}
+
+// An unsent is the error of a call that has not reached Redis, and so may be made again.
+type unsent struct{ error }
+
+// Unwrap returns the error.
+func (u unsent) Unwrap() error { return u.error }
+
+// Wait calls wait with a context that also ends when the Client is closed. The error is then that of a closed
+// Client.
+func (c Conn) Wait(ctx context.Context, wait func(ctx context.Context) error) error {
+	if c.host == nil {
+		return wait(ctx)
+	}
+	within, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(c.host.Ctx, end)()
+	err := wait(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return context.Cause(c.host.Ctx)
+	}
+	return err
 }
 
 // Observe tells the Observer of the Client, if there is one, about a call for the limit of a key; the key is

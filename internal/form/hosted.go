@@ -48,13 +48,18 @@ func (h hosted) take(ctx context.Context, key string, n int64, charge bool,
 	start := time.Now()
 	name, err := h.check(ctx, key, n, charge)
 	if err != nil {
+		h.Observe(ctx, h.name, key, host.Call{Permits: n, Err: err, Start: start})
 		return r, d, err
 	}
+	sent := false
 	instead, err := h.Ask(ctx, name, func(ctx context.Context) (err error) {
+		sent = true
 		r, d, err = call(ctx, h.store)
 		return err
 	})
 	switch {
+	case err != nil && !sent && charge && instead != host.Local && instead != host.Allow:
+		err = unsent{err}
 	case instead == host.Local:
 		r, d, err = call(ctx, h.local)
 		r.Degraded, d.By = true, Memory
@@ -102,8 +107,7 @@ func (h hosted) Return(ctx context.Context, key string, n int64, d Decision) err
 	if err != nil {
 		return err
 	}
-	_, err = h.host.Ask(ctx, name, func(ctx context.Context) error { return h.store.Return(ctx, key, n, d) })
-	return err
+	return h.Tell(ctx, name, func(ctx context.Context) error { return h.store.Return(ctx, key, n, d) })
 }
 
 // Release implements Form.

@@ -2,6 +2,7 @@ package form
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,10 +30,24 @@ func (b books) Reserve(
 		if err != nil || r != nil || time.Until(end) < result.RetryAfter {
 			return r, err
 		}
-		if err := pause.For(ctx, result.RetryAfter); err != nil {
-			return nil, fmt.Errorf("rratelimiter: %w", err)
+		if err := b.pause(ctx, result.RetryAfter); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// pause waits until a time has passed, ctx ends or the Client is closed.
+func (b books) pause(ctx context.Context, d time.Duration) error {
+	var conn Conn
+	if h, ok := b.Form.(hosted); ok {
+		conn = h.Conn
+	}
+	return conn.Wait(ctx, func(ctx context.Context) error {
+		if err := pause.For(ctx, d); err != nil {
+			return fmt.Errorf("rratelimiter: %w", err)
+		}
+		return nil
+	})
 }
 
 // TryReserve is Reserve without waiting.
@@ -63,13 +78,13 @@ func TryReserve(
 		case asked.done: // it may have taken effect
 			return asked.err
 		}
-		asked.done = true
 		switch used := actual[0]; {
 		case used < n:
 			asked.err = f.Return(ctx, key, n-used, d)
 		case used > n:
 			_, asked.err = f.Charge(ctx, key, used-n)
 		}
+		asked.done = !errors.As(asked.err, new(unsent))
 		return asked.err
 	}), r, nil
 }

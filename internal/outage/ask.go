@@ -2,13 +2,18 @@ package outage
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/host"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// Ask makes a call of Redis about a limiter that is not the Engine's, whose keys are in the slot of name
+// Ask makes a call of Redis about a limiter that is not the Engine's, whose keys are in the slot of {name}
 // (host.Host).
 func (g *Guard) Ask(
 	ctx context.Context, name string, policy Policy, ask func(ctx context.Context) error,
@@ -17,7 +22,7 @@ func (g *Guard) Ask(
 	if closed.Err() != nil {
 		return host.Nothing, engine.ErrClosed
 	}
-	limiter := g.engine.Limiter("name", name, nil)
+	limiter := g.engine.Beside(name)
 	var err error
 	if policy.Bounded {
 		err = g.askWithin(ctx, limiter, policy, ask)
@@ -25,14 +30,24 @@ func (g *Guard) Ask(
 		err = ask(ctx)
 	}
 	switch {
-	case err == nil, ctx.Err() != nil, !Failed(err):
+	case err == nil, ctx.Err() != nil, !Failed(err), wrongType(err):
 		return host.Nothing, err
 	case closed.Err() != nil:
 		return host.Nothing, engine.ErrClosed
 	case policy.Fallback != ReturnError:
 		g.fallbackDecided.Add(1)
 	}
-	return host.Instead(policy.Fallback), limiter.Named(err)
+	if !redisx.Answered(err) { // those have the name
+		err = limiter.Named(err)
+	}
+	return host.Instead(policy.Fallback), err
+}
+
+// wrongType reports whether a key has a value of another type: that is no outage, and a fallback would hide it.
+// Before version 7 Redis names the script first.
+func wrongType(err error) bool {
+	answer, ok := errors.AsType[redis.Error](err)
+	return ok && strings.Contains(answer.Error(), "WRONGTYPE ")
 }
 
 // askWithin makes a call that a budget bounds, unless the circuit of the limiter is open.

@@ -54,8 +54,17 @@ func (*pool) ended(ctx context.Context) error {
 }
 
 func (p *pool) tryAcquire(ctx context.Context, key string, n int64) (*Lease, bool, error) {
-	lease, _, err := p.try(ctx, key, n)
+	start := time.Now()
+	lease, d, err := p.try(ctx, key, n)
+	p.tell(ctx, key, n, start, d, err)
 	return lease, lease != nil, err
+}
+
+// tell tells the Observer of the Client, if there is one, of a call.
+func (p *pool) tell(ctx context.Context, key string, n int64, start time.Time, d form.Decision, err error) {
+	if h, ok := p.store.(hosted); ok {
+		h.told(ctx, key, n, start, d, err)
+	}
 }
 
 // try returns no lease if the permits are not there.
@@ -73,40 +82,49 @@ func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Decis
 	}, d, nil
 }
 
-// acquire enters the line if callers wait in it, or if the permits are not there.
 func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error) {
+	start := time.Now()
+	lease, d, err := p.wait(ctx, key, n)
+	p.tell(ctx, key, n, start, d, err)
+	return lease, err
+}
+
+// wait enters the line if callers wait in it, or if the permits are not there.
+func (p *pool) wait(ctx context.Context, key string, n int64) (lease *Lease, d form.Decision, err error) {
 	if !p.lines.wait(key) {
-		if lease, _, err := p.try(ctx, key, n); lease != nil || err != nil {
-			return lease, err
+		if lease, d, err = p.try(ctx, key, n); lease != nil || err != nil {
+			return lease, d, err
 		}
-	} else if err := p.check(ctx, key, n); err != nil {
-		return nil, err
+	} else if err = p.check(ctx, key, n); err != nil {
+		return nil, d, err
 	}
 	l := p.lines.enter(key)
 	defer p.lines.leave(key, l)
 	if err := l.turn.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("rratelimiter: %w", ctx.Err())
+		return nil, d, fmt.Errorf("rratelimiter: %w", ctx.Err())
 	}
 	defer l.turn.Release(1)
 	if l.hung != nil {
-		return nil, l.hung
+		return nil, d, l.hung
 	}
 	return p.first(ctx, l, key, n)
 }
 
-// first is acquire for the first caller in line.
-func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease, error) {
+// first is wait for the first caller in line.
+func (p *pool) first(
+	ctx context.Context, l *line, key string, n int64,
+) (lease *Lease, decision form.Decision, err error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for pace := soon; ; pace = min(2*pace, seldom) {
 		began := time.Now()
-		lease, decision, err := p.try(ctx, key, n)
+		lease, decision, err = p.try(ctx, key, n)
 		if err != nil && ctx.Err() == nil && !redisx.Answered(err) && time.Since(began) > hangsAfter {
 			l.hung = err
 			p.lines.drop(key, l)
 		}
 		if lease != nil || err != nil {
-			return lease, err
+			return lease, decision, err
 		}
 		retry := time.Duration(decision.Retry) * time.Microsecond
 		timer.Reset(min(retry, pace/2+rand.N(pace/2)))
@@ -115,7 +133,7 @@ func (p *pool) first(ctx context.Context, l *line, key string, n int64) (*Lease,
 		case <-l.wake:
 			pace = soon
 		case <-ctx.Done():
-			return nil, fmt.Errorf("rratelimiter: %w", ctx.Err())
+			return nil, decision, fmt.Errorf("rratelimiter: %w", ctx.Err())
 		}
 	}
 }

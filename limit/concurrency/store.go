@@ -79,7 +79,7 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.D
 		reply, unsure, err := r.Runner.Run(ctx, &call)
 		if err != nil {
 			if unsure { // the permits may have been granted
-				go func() { _, _, _ = held.keep(context.WithoutCancel(ctx), true) }()
+				go func() { _, _, _ = held.ask(context.WithoutCancel(ctx), true) }()
 			}
 			return taken{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}
@@ -90,7 +90,7 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.D
 		return t, nil
 	}, func(ctx context.Context, t taken) {
 		if t.decision.Allowed {
-			_, _, _ = held.keep(ctx, true)
+			_, _, _ = held.ask(ctx, true)
 		}
 	})
 	return out.permits, out.decision, err
@@ -103,11 +103,6 @@ type hosted struct {
 }
 
 func (h hosted) take(ctx context.Context, key string, n int64) (p permits, d form.Decision, err error) {
-	start := time.Now()
-	defer func() {
-		r := limit.Result{Allowed: d.Allowed, Degraded: d.By != form.Redis}
-		h.Observe(ctx, h.name, key, host.Call{Permits: n, Result: r, Err: err, Start: start})
-	}()
 	instead, err := h.Ask(ctx, form.NameOf(h.name, key), func(ctx context.Context) (err error) {
 		p, d, err = h.remote.take(ctx, key, n)
 		return err
@@ -124,6 +119,15 @@ func (h hosted) take(ctx context.Context, key string, n int64) (p permits, d for
 	}
 }
 
+// told tells the Observer of a call of a Leases: once, however often it asks.
+func (h hosted) told(ctx context.Context, key string, n int64, start time.Time, d form.Decision, err error) {
+	call := host.Call{Permits: n, Err: err, Start: start}
+	if err == nil {
+		call.Result = limit.Result{Allowed: d.Allowed, Degraded: d.By != form.Redis}
+	}
+	h.Observe(ctx, h.name, key, call)
+}
+
 // free are permits that nothing counts.
 type free struct{}
 
@@ -136,10 +140,19 @@ type onRedis struct {
 	member string // of the sorted set
 }
 
+func (p *onRedis) keep(ctx context.Context, ends bool) (found, unsure bool, err error) {
+	err = p.Tell(ctx, p.name, func(ctx context.Context) (err error) {
+		found, unsure, err = p.ask(ctx, ends)
+		return err
+	})
+	return found, unsure, err
+}
+
 // kept is the reply of keep.lua.
 type kept struct{ found, unsure bool }
 
-func (p *onRedis) keep(ctx context.Context, ends bool) (found, unsure bool, err error) {
+// ask is keep without the Client.
+func (p *onRedis) ask(ctx context.Context, ends bool) (found, unsure bool, err error) {
 	lease := p.Interval.Microseconds()
 	if ends {
 		lease = 0

@@ -130,7 +130,7 @@ func (r reserved) wait(ctx context.Context, key string) (err error) {
 	})
 	switch {
 	case instead == host.Local:
-		return r.local.wait(ctx, key)
+		return r.Wait(ctx, func(ctx context.Context) error { return r.local.wait(ctx, key) })
 	case instead == host.Allow:
 		return nil
 	case err != nil:
@@ -140,11 +140,13 @@ func (r reserved) wait(ctx context.Context, key string) (err error) {
 	case d.Retry == 0:
 		return nil
 	}
-	if pause.For(ctx, time.Duration(d.Retry)*time.Microsecond) != nil {
-		go func() { _ = r.turns.Return(context.WithoutCancel(ctx), key, 1, d) }()
-		return left(ctx)
-	}
-	return nil
+	return r.Wait(ctx, func(ctx context.Context) error {
+		if pause.For(ctx, time.Duration(d.Retry)*time.Microsecond) != nil {
+			go func() { _ = r.turns.Return(context.WithoutCancel(ctx), key, 1, d) }()
+			return left(ctx)
+		}
+		return nil
+	})
 }
 
 // full returns the error of a full line.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -235,4 +236,143 @@ func TestALineFallsBack(t *testing.T) {
 			}, rratelimiter.WithFallback(fallback), rratelimiter.WithBudget(budget))
 		})
 	}
+}
+
+// A Redis of a Client is one behind a pointer, and inside of another type; a zero one is an error.
+func TestAlgorithmsKnowTheirClient(t *testing.T) {
+	Bubble(t, func(l *Limiter) {
+		l.Client.SetLimiting(false)
+		r := l.Client.Redis()
+		for _, rdb := range []redis.UniversalClient{
+			&r, struct{ rratelimiter.Redis }{r}, rratelimiter.New(&r).Redis(),
+		} {
+			_, err := algorithms["bucket"](rdb)
+			NoError(t, err)
+		}
+		of, err := algorithms["bucket"](&r)
+		NoError(t, err)
+		if r, err := of.Allow(l.Context(), 1); err != nil || !r.Degraded {
+			t.Errorf("behind a pointer: %+v, %v", r, err)
+		}
+		for _, rdb := range []redis.UniversalClient{rratelimiter.Redis{}, &rratelimiter.Redis{}} {
+			_, err := algorithms["bucket"](rdb)
+			WantErr(t, err, limit.ErrInvalidArgument, "rdb")
+		}
+	})
+}
+
+// A reservation whose Settle was not sent, because the circuit was open, can be settled later.
+func TestAReservationIsSettledAfterAnOutage(t *testing.T) {
+	onReserved(t, func(l *Limiter, r *limit.Reservation, _ *concurrency.Lease, left func() int64) {
+		open := l.Gate.Shut()
+		for !l.Client.Health().Degraded {
+			_ = left()
+		}
+		WantErr(t, r.Cancel(l.Context()), rratelimiter.ErrNoAnswer)
+		open()
+		l.Sleep(time.Minute)
+		NoError(t, r.Cancel(l.Context()))
+		if got := left(); got != 1 {
+			t.Errorf("%d left", got)
+		}
+	})
+}
+
+// Calls of a Lease end with the budget, and with their Client.
+func TestALeaseKeepsTheBudget(t *testing.T) {
+	onReserved(t, func(l *Limiter, _ *limit.Reservation, lease *concurrency.Lease, _ func() int64) {
+		defer l.Gate.Shut()()
+		start := time.Now()
+		WantErr(t, lease.Extend(context.Background()), rratelimiter.ErrNoAnswer)
+		if took := time.Since(start); took != budget {
+			t.Errorf("Extend took %v", took)
+		}
+		time.AfterFunc(budget/2, func() { _ = l.Client.Close() })
+		WantErr(t, lease.Release(context.Background()), rratelimiter.ErrClosed)
+	})
+}
+
+// onReserved runs a spec with a reservation and a lease of one permit each, of two, on Redis. left asks for
+// one permit, and returns how many were there.
+func onReserved(t *testing.T,
+	spec func(l *Limiter, r *limit.Reservation, lease *concurrency.Lease, left func() int64)) {
+	Bubble(t, func(l *Limiter) {
+		leases, err := concurrency.Limit{Most: 2, Lease: time.Hour}.OnRedis(l.Client.Redis(), "n")
+		NoError(t, err)
+		r, _, err := leases.TryReserve(l.Context(), 1)
+		NoError(t, err)
+		lease, err := leases.Acquire(l.Context(), 1)
+		NoError(t, err)
+		l.RDB.AddHook(Hook(l.Gate.Process))
+		spec(l, r, lease, func() int64 {
+			r, _ := leases.Peek(l.Context())
+			return r.Remaining
+		})
+	}, rratelimiter.WithBudget(budget))
+}
+
+// Close ends what waits: for a turn in line, for permits of a Reserve, and for a lease.
+func TestCloseEndsWaitingCalls(t *testing.T) {
+	for name, waits := range map[string]func(ctx context.Context, rdb redis.UniversalClient) error{
+		"line": func(ctx context.Context, rdb redis.UniversalClient) error {
+			line, err := leakybucket.Queue{Rate: 1, Interval: time.Hour, Capacity: 9}.OnRedis(rdb, "n")
+			NoError(t, err)
+			return errors.Join(line.Wait(ctx), line.Wait(ctx))
+		},
+		"bucket": func(ctx context.Context, rdb redis.UniversalClient) error {
+			of, err := tokenbucket.Bucket{Capacity: 1, Rate: 1, Interval: time.Hour}.OnRedis(rdb, "n")
+			NoError(t, err)
+			_, _ = of.Allow(ctx, 1)
+			_, err = of.Reserve(ctx, 1, ForAges)
+			return err
+		},
+		"leases": func(ctx context.Context, rdb redis.UniversalClient) error {
+			of, err := concurrency.Limit{Most: 1, Lease: time.Hour}.OnRedis(rdb, "n")
+			NoError(t, err)
+			_, _ = of.Allow(ctx, 1)
+			_, err = of.Acquire(ctx, 1)
+			return err
+		},
+	} {
+		for _, fallback := range []rratelimiter.Fallback{
+			rratelimiter.FallbackError, rratelimiter.FallbackLocal,
+		} {
+			t.Run(fmt.Sprint(name, fallback), func(t *testing.T) {
+				seen := &told{}
+				Bubble(t, func(l *Limiter) {
+					time.AfterFunc(time.Minute, func() { _ = l.Client.Close() })
+					start := time.Now()
+					WantErr(t, waits(l.Context(), l.Client.Redis()), rratelimiter.ErrClosed)
+					if took := time.Since(start); took > time.Minute+time.Second/4 {
+						t.Errorf("it took %v", took)
+					}
+					l.Sleep(time.Second)
+					if n := len(seen.all); name == "leases" && n != 2 {
+						t.Errorf("the Observer was told of %d calls", n)
+					}
+				}, rratelimiter.WithFallback(fallback), rratelimiter.WithObserver(seen))
+			})
+		}
+	}
+}
+
+// A key of another type is no outage: a fallback would hide it. The Observer is told of that, and of arguments
+// out of bounds.
+func TestAlgorithmsReportAnotherType(t *testing.T) {
+	seen := &told{}
+	Bubble(t, func(l *Limiter) {
+		of, err := algorithms["bucket"](l.Client.Redis())
+		NoError(t, err)
+		NoError(t, l.Look.SAdd(l.Context(), "{n:a}:tokenbucket", "x").Err())
+		_, err = of.Allow(l.Context(), 1)
+		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE ") {
+			t.Errorf("another type: %v", err)
+		}
+		seen.last(t, limit.Result{}, err)
+		_, err = of.Allow(l.Context(), 0)
+		WantErr(t, err, limit.ErrInvalidArgument)
+		if len(seen.all) != 2 {
+			t.Errorf("the Observer was told of %d calls", len(seen.all))
+		}
+	}, rratelimiter.WithFallback(rratelimiter.FallbackAllow), rratelimiter.WithObserver(seen))
 }
