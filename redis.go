@@ -53,7 +53,8 @@ func redisOf(rdb redis.UniversalClient) *Redis {
 // host returns the Host of the limiters.
 func (r Redis) host() *host.Host {
 	if r.client == nil {
-		return &host.Host{Err: engine.InvalidOf("OnRedis", "rdb", "a zero Redis", "be that of a Client")}
+		err := engine.InvalidOf("OnRedis", "rdb", "a zero Redis", "be that of a Client")
+		return &host.Host{Err: err}
 	}
 	h := r.client.host
 	h.Ask = func(

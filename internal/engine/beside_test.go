@@ -6,8 +6,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// The circuit of a limiter of package limit is that of the server which has its key: no mapper and no braces in
-// the key of a visitor lead to another.
+// The circuit of a limiter of package limit is that of the server which has its key: no mapper and no
+// braces in the key of a visitor lead to another.
 func TestBesideIsInTheSlotOfTheKey(t *testing.T) {
 	plain := &wire.Layouts[0]
 	e := New(Config{MapName: func(string) string { return "other" }, Plain: plain, Layout: plain.ForClient()})

@@ -107,7 +107,8 @@ func (c Conn) Wait(ctx context.Context, wait func(ctx context.Context) error) er
 	}
 	within, end := context.WithCancel(ctx)
 	defer end()
-	defer context.AfterFunc(c.host.Ctx, end)()
+	stop := context.AfterFunc(c.host.Ctx, end)
+	defer stop()
 	err := wait(within)
 	if err != nil && ctx.Err() == nil && within.Err() != nil {
 		return context.Cause(c.host.Ctx)

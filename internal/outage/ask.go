@@ -43,8 +43,8 @@ func (g *Guard) Ask(
 	return host.Instead(policy.Fallback), err
 }
 
-// wrongType reports whether a key has a value of another type: that is no outage, and a fallback would hide it.
-// Before version 7 Redis names the script first.
+// wrongType reports whether a key has a value of another type: that is no outage, and a fallback would hide
+// it. Before version 7 Redis names the script first.
 func wrongType(err error) bool {
 	answer, ok := errors.AsType[redis.Error](err)
 	return ok && strings.Contains(answer.Error(), "WRONGTYPE ")

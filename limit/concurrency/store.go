@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/internal/host"
@@ -120,9 +119,8 @@ func (h hosted) take(ctx context.Context, key string, n int64) (p permits, d for
 }
 
 // told tells the Observer of a call of a Leases: once, however often it asks.
-func (h hosted) told(ctx context.Context, key string, n int64, start time.Time, d form.Decision, err error) {
-	call := host.Call{Permits: n, Err: err, Start: start}
-	if err == nil {
+func (h hosted) told(ctx context.Context, key string, d form.Decision, call host.Call) {
+	if call.Err == nil {
 		call.Result = limit.Result{Allowed: d.Allowed, Degraded: d.By != form.Redis}
 	}
 	h.Observe(ctx, h.name, key, call)

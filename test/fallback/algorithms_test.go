@@ -348,7 +348,7 @@ func TestCloseEndsWaitingCalls(t *testing.T) {
 					}
 					l.Sleep(time.Second)
 					if n := len(seen.all); name == "leases" && n != 2 {
-						t.Errorf("the Observer was told of %d calls", n)
+						t.Errorf("the Observer saw %d calls", n)
 					}
 				}, rratelimiter.WithFallback(fallback), rratelimiter.WithObserver(seen))
 			})
@@ -356,8 +356,8 @@ func TestCloseEndsWaitingCalls(t *testing.T) {
 	}
 }
 
-// A key of another type is no outage: a fallback would hide it. The Observer is told of that, and of arguments
-// out of bounds.
+// A key of another type is no outage: a fallback would hide it. The Observer sees that call, and one with
+// arguments out of bounds.
 func TestAlgorithmsReportAnotherType(t *testing.T) {
 	seen := &told{}
 	Bubble(t, func(l *Limiter) {
@@ -372,7 +372,7 @@ func TestAlgorithmsReportAnotherType(t *testing.T) {
 		_, err = of.Allow(l.Context(), 0)
 		WantErr(t, err, limit.ErrInvalidArgument)
 		if len(seen.all) != 2 {
-			t.Errorf("the Observer was told of %d calls", len(seen.all))
+			t.Errorf("the Observer saw %d calls", len(seen.all))
 		}
 	}, rratelimiter.WithFallback(rratelimiter.FallbackAllow), rratelimiter.WithObserver(seen))
 }
