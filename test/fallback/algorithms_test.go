@@ -56,7 +56,7 @@ var algorithms = map[string]algorithm{
 	},
 }
 
-// told keeps what an Observer was told.
+// told keeps what an Observer gets.
 type told struct {
 	mu  sync.Mutex
 	all []rratelimiter.Observation // guarded by mu
@@ -76,7 +76,7 @@ func (o *told) last(t *testing.T, want limit.Result, err error) {
 	got := o.all[len(o.all)-1]
 	if got.Policy != "n" || got.Result.Name != "n:a" || got.Permits != 1 || got.Err != err ||
 		err == nil && fmt.Sprint(got.Result) != fmt.Sprint(want) {
-		t.Errorf("the Observer was told %+v; want %+v, %v", got, want, err)
+		t.Errorf("the Observer got %+v; want %+v, %v", got, want, err)
 	}
 }
 
