@@ -182,6 +182,25 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// So are those of many users.
+func TestFiguresOfManyUsers(t *testing.T) {
+	readme, measured := read(t, "README.md"), read(t, "docs/benchmarks.md")
+	for ours, theirs := range map[string][2]string{
+		"`tokenbucket.Bucket`": {"tokenbucket", "tokenbucket"}, "redis_rate": {"redis_rate", "redis_rate"},
+		"`fixedwindow.Window`": {"fixedwindow", "fixedwindow"}, "ulule/limiter": {"ulule/limiter", "ulule/limiter"},
+		"`client.Keyed`": {"this library", "this library, 1 grant"},
+	} {
+		users := append(tableRow(section(t, measured, "users"), theirs[0]), make([]string, 5)...)
+		memory := append(tableRow(section(t, measured, "memory"), theirs[1]), "")
+		got := append(tableRow(readme, ours), make([]string, 4)...)[1:4]
+		want := []string{users[2], users[4], memory[1]}
+		plain := func(cells []string) string { return strings.ReplaceAll(strings.Join(cells, " "), "*", "") }
+		if plain(got) != plain(want) {
+			t.Errorf("README.md, %s: %v, docs/benchmarks.md has %v", ours, got, want)
+		}
+	}
+}
+
 // section returns what follows the mark of a table of docs/benchmarks.md.
 func section(t *testing.T, page, table string) string {
 	t.Helper()
