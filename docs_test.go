@@ -186,9 +186,11 @@ func TestFigures(t *testing.T) {
 func TestFiguresOfManyUsers(t *testing.T) {
 	readme, measured := read(t, "README.md"), read(t, "docs/benchmarks.md")
 	for ours, theirs := range map[string][2]string{
-		"`tokenbucket.Bucket`": {"tokenbucket", "tokenbucket"}, "redis_rate": {"redis_rate", "redis_rate"},
-		"`fixedwindow.Window`": {"fixedwindow", "fixedwindow"}, "ulule/limiter": {"ulule/limiter", "ulule/limiter"},
-		"`client.Keyed`": {"this library", "this library, 1 grant"},
+		"`tokenbucket.Bucket`": {"tokenbucket", "tokenbucket"},
+		"redis_rate":           {"redis_rate", "redis_rate"},
+		"`fixedwindow.Window`": {"fixedwindow", "fixedwindow"},
+		"ulule/limiter":        {"ulule/limiter", "ulule/limiter"},
+		"`client.Keyed`":       {"this library", "this library, 1 grant"},
 	} {
 		users := append(tableRow(section(t, measured, "users"), theirs[0]), make([]string, 5)...)
 		memory := append(tableRow(section(t, measured, "memory"), theirs[1]), "")
