@@ -32,7 +32,8 @@ func (h hosted) Lend(ctx context.Context, key string, n int64) (limit.Result, De
 	})
 }
 
-// Charge implements Form. A charge cannot be denied: then it returns the error.
+// Charge implements Form. A cost that nothing counts must not look charged: if Redis has failed and memory
+// does not decide, the error is returned.
 func (h hosted) Charge(ctx context.Context, key string, n int64) (limit.Result, error) {
 	r, _, err := h.take(ctx, key, n, true, func(ctx context.Context, f Form) (limit.Result, Decision, error) {
 		r, err := f.Charge(ctx, key, n)
@@ -58,12 +59,14 @@ func (h hosted) take(ctx context.Context, key string, n int64, charge bool,
 		return err
 	})
 	switch {
-	case err != nil && !sent && charge && instead != host.Local && instead != host.Allow:
-		err = unsent{err}
 	case instead == host.Local:
 		r, d, err = call(ctx, h.local)
 		r.Degraded, d.By = true, Memory
-	case instead == host.Allow, instead == host.Deny && !charge:
+	case charge && err != nil:
+		if !sent {
+			err = unsent{err}
+		}
+	case instead == host.Allow, instead == host.Deny:
 		d = Decision{Allowed: instead == host.Allow, By: Nobody}
 		r = limit.Result{Allowed: d.Allowed, Limit: h.Limit, Interval: h.Interval, Degraded: true}
 		if err = nil; !d.Allowed {

@@ -69,7 +69,7 @@ type By uint8
 const (
 	Redis  By = iota
 	Memory    // of this process, because Redis has failed
-	Nobody    // nothing was taken
+	Nobody    // no permits are out
 )
 
 // looked sets Allowed of a call that only looks.

@@ -139,6 +139,12 @@ func TestAlgorithmsFallBack(t *testing.T) {
 				if got != " "+wants {
 					t.Errorf("got %s", got)
 				}
+				if c, ok := of.(limit.Charger); ok {
+					r, err := c.Charge(l.Context(), 1)
+					if local := fallback == rratelimiter.FallbackLocal; (err == nil) != local || r.Degraded != local {
+						t.Errorf("charged: %+v, %v", r, err)
+					}
+				}
 				start := time.Now() // the circuit is open
 				_, _ = of.Allow(l.Context(), 1)
 				if took := time.Since(start); took != 0 || !l.Client.Health().Degraded {
