@@ -112,13 +112,15 @@ func shareByTheirWaiters(c *Limiter, callers []int, trip time.Duration) {
 	const rate, span, step = 50, 20, 100 * time.Millisecond
 	const leastIndex, leastUsed = 0.98, 0.95
 	NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
-	start := time.Now().Add(2 * time.Second) // the first process takes all permits at first
 	var all sync.WaitGroup
 	loops, crowd := make([]*loop, len(callers)), 0
 	for i, n := range callers {
 		crowd += n
 		loops[i] = entersBy(c, distant(c, func() time.Duration { return rand.N(trip/2 + 1) }), &all, n, 1)
 	}
+	// A turn is a permit for each caller. The first process takes all permits at first.
+	turn := time.Duration(crowd) * time.Second / rate
+	start := time.Now().Add(2 * max(turn, time.Second))
 	time.Sleep(time.Until(start.Add((span + 2) * time.Second)))
 	for _, l := range loops {
 		l.stop()
@@ -142,10 +144,9 @@ func shareByTheirWaiters(c *Limiter, callers []int, trip time.Duration) {
 	if used := float64(sum) * step.Seconds() / (rate * span); used < leastUsed {
 		c.Errorf("%.3f of the limit was used", used)
 	}
-	// A turn is a permit for each caller. The last of it may come behind the pause between the bursts of two
-	// intervals: four bursts in eighths of an interval leave five eighths.
-	turn, pause := time.Duration(crowd)*time.Second/rate, time.Second*5/8
-	longest := max(2*time.Second, turn+pause)
+	// The last permit of a turn may come behind the pause between the bursts of two intervals: four bursts in
+	// eighths of an interval leave five eighths.
+	longest := max(2*time.Second, turn+time.Second*5/8)
 	for i, l := range loops {
 		if waited := l.longestFrom(start); waited > longest {
 			c.Errorf("a caller of process %d waited for %v, at most %v may be", i, waited, longest)
