@@ -140,8 +140,9 @@ func TestAlgorithmsFallBack(t *testing.T) {
 					t.Errorf("got %s", got)
 				}
 				if c, ok := of.(limit.Charger); ok {
+					local := fallback == rratelimiter.FallbackLocal
 					r, err := c.Charge(l.Context(), 1)
-					if local := fallback == rratelimiter.FallbackLocal; (err == nil) != local || r.Degraded != local {
+					if (err == nil) != local || r.Degraded != local {
 						t.Errorf("charged: %+v, %v", r, err)
 					}
 				}
