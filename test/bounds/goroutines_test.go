@@ -57,11 +57,11 @@ func TestFailedRequestsLeaveFewGoroutines(t *testing.T) {
 	}
 	thaw()
 	// Redis carries out now what it was sent. All of it is taken back.
-	UntilWithin(t, 15*time.Second, func() bool {
+	Until(t, func() bool {
 		keys, err := b.Look.Keys(t.Context(), "{"+name+"-*}:permits").Result()
 		b.Want(err)
 		return len(keys) == 0 && b.ScriptsRun() > ran
 	})
 	b.Want(c.Close())
-	UntilWithin(t, 15*time.Second, func() bool { return runtime.NumGoroutine() <= before+10 })
+	Until(t, func() bool { return runtime.NumGoroutine() <= before+10 })
 }

@@ -28,7 +28,7 @@ func TestAWithdrawalWaitsForNoneThatIsSettled(t *testing.T) {
 		l.Takes(10)
 	}
 	n.Loses(7)
-	UntilWithin(t, 5*time.Second, func() bool { return n.Out(n.PermitsKey()) == 0 })
+	Until(t, func() bool { return n.Out(n.PermitsKey()) == 0 })
 }
 
 // An acquire hangs, and go-redis gives up. The error is not that of a release that has

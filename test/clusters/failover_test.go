@@ -12,7 +12,7 @@ import (
 // promoted waits until a server is a master that serves its slots.
 func promoted(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
-	UntilWithin(t, 3*Patience, func() bool { return s.Admin().Exists(t.Context(), key).Err() == nil })
+	Until(t, func() bool { return s.Admin().Exists(t.Context(), key).Err() == nil })
 }
 
 // copied returns how many records of a limiter a replica has.

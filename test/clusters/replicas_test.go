@@ -57,7 +57,7 @@ func (f *followed) replicated(replicas int) {
 	conn := f.master.Admin().Conn()
 	defer conn.Close()
 	NoError(f.T, conn.Set(f.Context(), "last", redistest.Name(f.T), 0).Err())
-	if n, err := conn.Wait(f.Context(), replicas, 6*Patience).Result(); int(n) != replicas || err != nil {
+	if n, err := conn.Wait(f.Context(), replicas, Patience).Result(); int(n) != replicas || err != nil {
 		f.Fatal("the replica does not follow:", n, err)
 	}
 }
@@ -127,7 +127,7 @@ func TestReplicasHaveWhatACallHasDone(t *testing.T) {
 	if n := f.replica.Admin().Exists(t.Context(), "other").Val(); n != 0 {
 		t.Error("delete: the replica has it")
 	}
-	if took := time.Since(start); took > within {
+	if took := time.Since(start); took > 3*within { // a dozen calls
 		t.Errorf("%v for calls whose replica is there", took)
 	}
 	NoError(t, ErrOf(l.Exists(t.Context())))
