@@ -166,7 +166,7 @@ func TestLateCopies(t *testing.T) {
 		"the caller waited in vain": "" +
 			"b1 locks; copied p1 refused 1s; queue; b1 unlocks; late; free",
 		"the caller has left": "" +
-			"held within 200ms p1 locks; done p1 ! DeadlineExceeded; b1 takes; late; queue; hash b1 1; " +
+			"held within 1s p1 locks; done p1 ! DeadlineExceeded; b1 takes; late; queue; hash b1 1; " +
 			"b1 unlocks; free",
 		"a Relock, the next one has": "" +
 			"p1 locks; copied p1 relocks; p1 unlocks; p1 unlocks; b1 locks; late; hash b1 1; b1 unlocks; " +

@@ -256,8 +256,8 @@ func (x trouble) strikes(p *play) {
 	all.Wait()
 	lasted(p, "the last caller ended after", time.Since(start), 0, patience/2)
 	lasted(p, "two callers held it at once", c.unseen, 0, x.overlap)
-	NoError(p, c.free())
-	NoError(p, c.tells("z1 takes; z1 unlocks"))
+	// A late copy of a request that was refused may take the lock for a moment, until it is given back.
+	NoError(p, c.tells("free; z1 locks; z1 unlocks; free"))
 }
 
 // storm breaks connections, loses replies and holds requests back until stop is called. It breaks them only
