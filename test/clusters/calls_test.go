@@ -31,6 +31,8 @@ type server struct {
 	nodes []*redis.Client       // all servers
 	name  string                // of the limiter
 	opts  []rratelimiter.Option // of its Clients
+
+	replicas int // of each server
 }
 
 // A player does one row.
@@ -204,7 +206,7 @@ var calls = map[string]func(p *player, l call, args []string) error{
 	},
 	"idle": func(p *player, l call, _ []string) error {
 		stop, err := l.(*rratelimiter.RateLimiter).OnDeleted(p.Context(), func(string) {})
-		timer := time.NewTimer(3500 * time.Millisecond) // the connection is checked every 3 s
+		timer := time.NewTimer(5 * time.Second) // the connection is checked every 3 s
 		<-timer.C
 		return Stopped(stop, err)
 	},
@@ -234,7 +236,10 @@ var calls = map[string]func(p *player, l call, args []string) error{
 		return p.s.look.Set(p.Context(), "{"+p.s.name+"}:value", args[0], redis.KeepTTL).Err()
 	},
 	"list": func(p *player, _ call, _ []string) error {
-		return p.s.look.LPush(p.Context(), "{"+p.s.name+"}:value", "x").Err()
+		conn := p.s.look.Conn()
+		defer conn.Close()
+		NoError(p, conn.LPush(p.Context(), "{"+p.s.name+"}:value", "x").Err())
+		return conn.Wait(p.Context(), p.s.replicas, Patience).Err() // they are asked for its type
 	},
 	"java": func(p *player, _ call, _ []string) error {
 		l := p.Wrap(p.limiter(p.full))
@@ -275,7 +280,7 @@ func (p *player) wakes(l call) error {
 	other := p.limiter(p.client(p.s.user, rratelimiter.WithGoOnly()))
 	woken := make(chan error, 1)
 	go func() {
-		const timeout = 1500 * time.Millisecond
+		const timeout = 3 * time.Second
 		start := time.Now()
 		err := Yes(other.TryAcquire(p.Context(), 1, timeout))
 		if err == nil && time.Since(start) >= timeout {
