@@ -100,19 +100,25 @@ func TestSharesBesideJava(t *testing.T) {
 	for _, sc := range shares.Scenarios() {
 		t.Run(sc.String(), func(t *testing.T) {
 			t.Parallel()
-			var results []shares.Result
-			play := func() { Bubble(t, func(c *Limiter) { results = append(results, simulate(c, sc, 0)) }) }
-			play()
-			if _, wrong := sc.Judge(results); wrong != "" { // chance may do that once
-				play()
-				play()
-			}
-			says, wrong := sc.Judge(results)
-			t.Log(says)
-			if wrong != "" {
-				t.Errorf("out of bounds: %s", wrong)
-			}
+			sharesBeside(t, sc, 0)
 		})
+	}
+}
+
+// sharesBeside expects Go to share with Java of a format as a scenario says.
+func sharesBeside(t *testing.T, sc shares.Scenario, format int) {
+	t.Helper()
+	var results []shares.Result
+	play := func() { Bubble(t, func(c *Limiter) { results = append(results, simulate(c, sc, format)) }) }
+	play()
+	if _, wrong := sc.Judge(results); wrong != "" { // chance may do that once
+		play()
+		play()
+	}
+	says, wrong := sc.Judge(results)
+	t.Log(says)
+	if wrong != "" {
+		t.Errorf("out of bounds: %s", wrong)
 	}
 }
 
@@ -155,11 +161,7 @@ func TestSharesBesideAnyVersionOfJava(t *testing.T) {
 			t.Parallel()
 			sc := shares.Scenarios()[0]
 			sc.Options = []rratelimiter.Option{rratelimiter.WithRedisson(format.Since)}
-			Bubble(t, func(c *Limiter) {
-				if says, wrong := sc.Judge([]shares.Result{simulate(c, sc, i)}); wrong != "" {
-					t.Errorf("out of bounds: %s: %s", wrong, says)
-				}
-			})
+			sharesBeside(t, sc, i)
 		})
 	}
 }
