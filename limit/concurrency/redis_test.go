@@ -128,7 +128,7 @@ func TestALeaseWithALostReplyIsGivenBack(t *testing.T) {
 // A late request for a lease is not sent again: the first copy could take the lease once more after its
 // release.
 func TestALateTakeIsNotSentAgain(t *testing.T) {
-	p := fromAfar(t, 1, 200*time.Millisecond)
+	p := fromAfar(t, 1, time.Second)
 	sent := p.counts(t, isTake)
 	late := p.proxy.HoldNext(1, isTake)
 	refusesToGuess(t, p, 1)
