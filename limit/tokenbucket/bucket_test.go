@@ -39,3 +39,13 @@ func TestResultsHaveTheNumbersOfTheBucket(t *testing.T) {
 		formtest.Tell(t, formtest.Of(b), map[string]string{numbers: "take 1 " + numbers})
 	}
 }
+
+// The memory of docs/benchmarks.md: Redis keeps a bucket of up to 999 whole tokens as one number.
+func TestRedisKeepsWholeTokensAsOneNumber(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	b := tokenbucket.Bucket{Capacity: 1000, Rate: 1000, Interval: time.Hour}
+	redistest.Must(redistest.Must(b.OnRedis(rdb, "name"))(t).Allow(t.Context(), 1))(t)
+	if got := rdb.ObjectEncoding(t.Context(), "{name}:tokenbucket").Val(); got != "int" {
+		t.Errorf("the encoding is %q", got)
+	}
+}

@@ -1,7 +1,7 @@
 -- take.lua: takes permits of a bucket, or gives them back.
 --
--- KEYS[1]  the tokens, below 0 if they are a debt, and their time in µs, as in "2.5 1700000000000000"; no
---          key is a full bucket
+-- KEYS[1]  a time in µs since 1970, of 16 digits, and the tokens it had, below 0 if they are a debt, as in
+--          "17000000000000002.5": Redis keeps whole tokens as one number. No key is a full bucket
 -- ARGV[1]  the permits, negative if they are given back, 0 to look
 -- ARGV[2]  the capacity
 -- ARGV[3]  the tokens that come in a second, which may be a fraction
@@ -15,7 +15,7 @@
 local MOST = 9007199254740992 -- 2^53: up to here a double holds every integer
 local MOST_PERMITS = 2 ^ 40
 local MOST_SECONDS = 10 * 366 * 86400 -- until a debt is paid
-local LONGEST = 64 -- bytes; a state has fewer
+local LONGEST, DIGITS = 64, 16 -- bytes: a state has fewer, its time as many
 local NS = 1000000000 -- of a second
 local PARTS = 562949953421312 -- 2^49, of the time in which a bucket fills: wait in bucket.go
 local n, capacity, per_second = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -29,22 +29,24 @@ if #value > LONGEST then -- longer than any state, and slow to read
 end
 
 -- Most calls take permits that are there. The rest of the script judges them alike, but takes longer.
-local space = string.find(value, ' ', 1, true)
-if n > 0 and not stamp and per_second <= NS and (space or value == '') then
+if n > 0 and not stamp and per_second <= NS then
   local there, last = capacity, now
-  if space then
-    there, last = tonumber(string.sub(value, 1, space - 1)), tonumber(string.sub(value, space + 1))
+  if value ~= '' then
+    there, last = tonumber(string.sub(value, DIGITS + 1)), tonumber(string.sub(value, 1, DIGITS))
   end
   if there and last and there >= 0 and last <= now then
     local span = now - last
-    local part = span % 1000000 / 1000000
-    local more = (math.floor(span / 1000000) + part) * per_second
-    local left = math.min(there + more, capacity) - n
+    local part = span % 1000000
+    local left = there + ((span - part) / 1000000 + part / 1000000) * per_second
+    if left > capacity then
+      left = capacity
+    end
+    left = left - n
     if left >= 0 then
       local fill = capacity / per_second * 1000000
       local reset = math.ceil((capacity - left) / per_second * 1000000 + (fill / PARTS - 0.0005))
-      redis.call('SET', KEYS[1], string.format('%.17g %.0f', left, now), 'PX', math.floor(reset / 1000) + 1)
-      return {math.floor(left), reset, now + reset}
+      redis.call('SET', KEYS[1], string.format('%016d%.17g', now, left), 'PX', math.floor(reset / 1000) + 1)
+      return {left, reset, now + reset} -- Redis drops fractions
     end
   end
 end
@@ -53,7 +55,7 @@ local charge = n > 0 and stamp
 if n < 0 and stamp then -- tokens that have come are not given back
   n = math.min(0, math.max(n, -(stamp - now) / 1000000 * per_second))
 end
-local tokens, last = string.match(value, '^([%d%.e%+%-]+) (%d+)$')
+local last, tokens = string.match(value, '^(' .. string.rep('%d', DIGITS) .. ')([%d%.e%+%-]+)$')
 tokens, last = tonumber(tokens), tonumber(last)
 -- The key may hold anything: unreadable data are a full bucket.
 if not tokens or not last or tokens < -MOST_PERMITS then
@@ -85,7 +87,7 @@ local function wait(missing)
 end
 
 local function save(reset)
-  redis.call('SET', KEYS[1], string.format('%.17g %.0f', tokens, last), 'PX', math.floor(reset / 1000) + 1)
+  redis.call('SET', KEYS[1], string.format('%016d%.17g', last, tokens), 'PX', math.floor(reset / 1000) + 1)
 end
 
 -- whole returns the whole tokens, below 0 those of a debt.
