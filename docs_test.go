@@ -157,6 +157,31 @@ func TestLockCases(t *testing.T) {
 	}
 }
 
+// Each fault of Redisson on the pages is named by a spec.
+func TestEachFaultHasASpec(t *testing.T) {
+	for page, globs := range map[string][]string{
+		"docs/faults.md":         {"test/*/*_test.go", "test/states/testdata/*.txt", "compat_test/*_test.go"},
+		"docs/lock-internals.md": {"rlock/*_test.go"},
+	} {
+		var specs strings.Builder
+		for _, glob := range globs {
+			files, _ := filepath.Glob(glob)
+			for _, file := range files {
+				specs.WriteString(read(t, file))
+			}
+		}
+		faults := regexp.MustCompile(`(?m)^\| ([BHI]\d+[a-e]?) \|`).FindAllStringSubmatch(read(t, page), -1)
+		if len(faults) < 13 {
+			t.Errorf("%s has %d faults", page, len(faults))
+		}
+		for _, fault := range faults {
+			if !regexp.MustCompile(`\b` + fault[1] + `\b`).MatchString(specs.String()) {
+				t.Errorf("%s: no spec names %s", page, fault[1])
+			}
+		}
+	}
+}
+
 // The measured figures of the README are those of the last make bench.
 func TestFigures(t *testing.T) {
 	readme, measured := read(t, "README.md"), read(t, "docs/benchmarks.md")

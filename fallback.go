@@ -46,11 +46,12 @@ func WithFallback(f Fallback) Option {
 	return option(func(s *settings) { s.outage.Policy = s.outage.Policy.With(int(f)) })
 }
 
-// WithBudget sets how long a call waits for a reply of Redis: after d without one, it
-// returns as WithFallback says. The time that a caller stands in line for permits does
-// not count. The budget is at most three quarters of the time left in the context. d is
-// at least 1 ms; give Redis more than it takes on a bad day. The default is 250 ms with
-// WithFallback, and no budget without it.
+// WithBudget sets how long a call that takes permits waits for a reply of Redis: after d
+// without one, it returns as WithFallback says. All other calls, such as Charge and Release,
+// have no budget. The time that a caller stands in line for permits does not count. The
+// budget is at most three quarters of the time left in the context. d is at least 1 ms;
+// give Redis more than it takes on a bad day. The default is 250 ms with WithFallback, and
+// no budget without it.
 func WithBudget(d time.Duration) Option {
 	return option(func(s *settings) { s.outage.Policy.Budget, s.outage.Policy.Bounded = d, true })
 }

@@ -30,6 +30,7 @@ func TestSilentLimiter(t *testing.T) {
 		want     codes.Code
 		took     time.Duration
 	}{
+		{time.Hour, nil, codes.Unavailable, 100 * time.Millisecond},
 		{time.Hour, []grpclimit.ServerOption{timeout(time.Second)}, codes.Unavailable, time.Second},
 		{time.Second, []grpclimit.ServerOption{timeout(time.Hour), open},
 			codes.DeadlineExceeded, time.Second},

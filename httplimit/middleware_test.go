@@ -144,6 +144,7 @@ func TestSilentLimiter(t *testing.T) {
 		told          string
 	}{
 		"a second":      {time.Hour, time.Hour, time.Second, time.Second, "in 1s (httplimit.WithTimeout)"},
+		"by default":    {time.Hour, time.Hour, 0, 100 * ms, "in 100ms (httplimit.WithTimeout)"},
 		"left before":   {0, time.Hour, 100 * ms, 0, ""},
 		"left":          {20 * ms, time.Hour, 100 * ms, 100 * ms, ""},
 		"deadline":      {time.Hour, 50 * ms, 100 * ms, 50 * ms, ""},
@@ -158,8 +159,11 @@ func TestSilentLimiter(t *testing.T) {
 			defer time.AfterFunc(test.leaves, cancel).Stop()
 			var told error
 			called, start := false, time.Now()
-			opts := []httplimit.Option{httplimit.WithTimeout(test.timeout), httplimit.WithErrorHook(
+			opts := []httplimit.Option{httplimit.WithErrorHook(
 				func(_ *http.Request, d httplimit.Decision) { told = d.Err })}
+			if test.timeout > 0 {
+				opts = append(opts, httplimit.WithTimeout(test.timeout))
+			}
 			keyed := asks(func(ctx context.Context, n int64) (limit.Result, error) {
 				called = true
 				return waits(ctx, n)

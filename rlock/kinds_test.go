@@ -128,8 +128,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A reply, or a request, is lost: a lock is held once, or not at all, and unlocked as often as it is held.
-// Process p sends requests again and does not notice; o sends each once, and gets an error.
+// A reply, or a request, is lost: a lock is held once, or not at all, and unlocked as often as it is held
+// (I11e). Process p sends requests again and does not notice; o sends each once, and gets an error.
 func TestLostReplies(t *testing.T) {
 	specs := map[string]string{}
 	for _, way := range []string{"reply", "half", "late", "never"} {
@@ -151,6 +151,8 @@ func TestLostReplies(t *testing.T) {
 			specs[call+", "+way] = strings.ReplaceAll(steps, "lose ", "lose "+way+" ")
 		}
 	}
+	specs["ForceUnlock is not sent again"] = "b1 forces no; b1 locks; " + // its script is known
+		"lose reply p1 forces yes ! ErrNoAnswer; free"
 	tellKinds(t, specs)
 }
 

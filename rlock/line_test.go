@@ -48,7 +48,7 @@ func TestLine(t *testing.T) {
 		"a forced unlock before the successor knows that it has the lock": "" +
 			"a1 locks; a1 unlocks; a1 locks; a2 waits; a3 waits; slow a 1s; " +
 			"now; go a1 unlocks; b1 forces yes; slow a 0s; a2 has; a3 has; after 1s",
-		"a forced unlock before the server has confirmed the subscription of a caller that hurries": "" +
+		"a forced unlock before the server has confirmed the subscription of a caller that hurries (H5)": "" +
 			"hearers 1; a1 locks; a1 unlocks; rest SUBSCRIBE; now; a2 waits; a3 waits; a2 has; " +
 			"b1 forces yes; wake; a3 has; after 10ms",
 

@@ -147,6 +147,16 @@ func TestRequestsHaveBounds(t *testing.T) {
 	}
 }
 
+// Further watches of the health than mostWatches are refused.
+func TestWatchesHaveABound(t *testing.T) {
+	h := newHealthServer()
+	h.watches.Store(mostWatches)
+	err := h.Watch(nil, endingStream{ctx: t.Context()})
+	if status.Code(err) != codes.ResourceExhausted || h.watches.Load() != mostWatches {
+		t.Errorf("%v, and %d watches", err, h.watches.Load())
+	}
+}
+
 // More connections than --connections wait until earlier ones have ended.
 func TestConnectionsHaveABound(t *testing.T) {
 	p := start(t, "--connections", "8")

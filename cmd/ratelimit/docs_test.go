@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -72,6 +73,27 @@ func TestGuideChartAndSettingsNameTheSame(t *testing.T) {
 			if !strings.Contains(in, strings.Replace(c.form, "NAME", one[1], 1)) {
 				t.Errorf("%s, but not %s", name, one[1])
 			}
+		}
+	}
+}
+
+// The guide has the bounds of the code. The other tests call these by their names.
+func TestTheGuideHasTheBounds(t *testing.T) {
+	text := regexp.MustCompile(`(\d) (ms|s)\b`).ReplaceAllString(read(t, guide), "$1$2")
+	for _, bound := range []string{
+		fmt.Sprintf("thread. %d of metrics, %d of debug", mostScrapers, mostDebuggers),
+		fmt.Sprintf("| %d at once; clients wait", mostStreams),
+		fmt.Sprintf("| %v; %v for calls beyond the first %d under way", reading, crowded, fewCalls),
+		fmt.Sprintf("| %d KiB of metadata, %d MiB: more than", mostMetadata>>10, mostMessage>>20),
+		fmt.Sprintf("| watches of the health | %d,000 |", mostWatches/1000),
+		fmt.Sprintf("| time to begin with gRPC | %v |", beginning),
+		fmt.Sprintf("| %d KiB of header", mostHeader>>10),
+		fmt.Sprintf("%v to send it, %v to read the response (a minute on", reading, writing),
+		fmt.Sprintf("| scrapes at once | %d;", mostScrapes),
+		fmt.Sprintf("requests under way have %v to end", draining),
+	} {
+		if !strings.Contains(text, bound) {
+			t.Errorf("the guide does not say %q", bound)
 		}
 	}
 }

@@ -326,6 +326,7 @@ func TestForeignSettingsAreRefused(t *testing.T) {
 		"PROMETHEUS_PATH=//x":          "PROMETHEUS_PATH is",
 		"REDIS_POOL_SIZE=-1":           `REDIS_POOL_SIZE is "-1", must be at least 0`,
 		"NEAR_LIMIT_RATIO=2":           `NEAR_LIMIT_RATIO is "2", must be above 0 and at most 1`,
+		"NEAR_LIMIT_RATIO=0":           "NEAR_LIMIT_RATIO is",
 		"CALENDAR_ZONE=Mars":           `CALENDAR_ZONE is "Mars", must be a time zone such as Europe/Berlin`,
 		"PORT=http":                    `PORT is "http", must be of type int`,
 		"REDIS_URL=host":               `address 1 of REDIS_URL must be HOST:PORT`,

@@ -51,7 +51,7 @@ type settings struct {
 	Limit        string        `env:"LIMIT_LIMIT_HEADER"`
 	Remaining    string        `env:"LIMIT_REMAINING_HEADER"`
 	Reset        string        `env:"LIMIT_RESET_HEADER"`
-	NearRatio    float64       `env:"NEAR_LIMIT_RATIO"`
+	NearRatio    float64       `env:"NEAR_LIMIT_RATIO" envDefault:"0.8"`
 	Prefix       string        `env:"CACHE_KEY_PREFIX"`
 	Calendar     string        `env:"CALENDAR_ZONE"`
 
@@ -180,7 +180,7 @@ func (s *settings) validate() error {
 			"REDIS_TYPE", s.RedisType, "SINGLE, SENTINEL or CLUSTER"},
 		{!strings.HasPrefix(s.Path, "/") || path.Clean(s.Path) != s.Path ||
 			strings.ContainsAny(s.Path, "{} ?#"), "PROMETHEUS_PATH", s.Path, "a path such as /metrics"},
-		{!(s.NearRatio >= 0 && s.NearRatio <= 1), "NEAR_LIMIT_RATIO", fmt.Sprint(s.NearRatio),
+		{!(s.NearRatio > 0 && s.NearRatio <= 1), "NEAR_LIMIT_RATIO", fmt.Sprint(s.NearRatio),
 			"above 0 and at most 1"},
 		{s.Calendar != "" && s.zone == nil, "CALENDAR_ZONE", s.Calendar, "a time zone such as Europe/Berlin"},
 		{s.connections < 1, "--connections", strconv.Itoa(s.connections), "at least 1"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -49,6 +50,25 @@ func TestDocs(t *testing.T) {
 				t.Errorf("docs/rrl.md names %q, which is no %s", name, what)
 			}
 		}
+	}
+}
+
+// The defaults of flags are those of the pages.
+func TestDefaults(t *testing.T) {
+	root := (&app{stdin: strings.NewReader(""), stdout: &output{w: t.Output()}, stderr: t.Output()}).root()
+	for flag, want := range map[string]string{
+		"inspect records": "10000", "lock grace": "10s", "serve listen": "127.0.0.1:8380", "watch every": "1s",
+		"acquire permits": "1", "acquire refused-code": "1", "lock lost-code": "3",
+	} {
+		command, name, _ := strings.Cut(flag, " ")
+		cmd, _, err := root.Find([]string{command})
+		if err != nil || cmd.Flags().Lookup(name).DefValue != want {
+			t.Errorf("%s: %+v, %v; want %s", flag, cmd.Flags().Lookup(name), err, want)
+		}
+	}
+	if most := fmt.Sprintf("has at most %d, and further ones wait", mostConnections); !strings.Contains(
+		contents(t, "../../docs/page.md"), most) {
+		t.Errorf("docs/page.md does not say that it %s", most)
 	}
 }
 

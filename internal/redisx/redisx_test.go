@@ -112,6 +112,17 @@ func TestASilentServerIsTriedForABoundedTime(t *testing.T) {
 	})
 }
 
+// A slot that moves uses up no attempts for three seconds.
+func TestAMovingSlotIsTriedForABoundedTime(t *testing.T) {
+	r := Runner{Kind: Kind{retries: defaultRetries}}
+	for after, want := range map[time.Duration]int{0: 2, 2 * time.Second: 2, 3 * time.Second: 3} {
+		start := time.Now().Add(-after)
+		if got := r.charged(defaultRetries, serverError("TRYAGAIN later"), start); got != want {
+			t.Errorf("after %v: %d of %d attempts count, want %d", after, got, defaultRetries, want)
+		}
+	}
+}
+
 // However many calls fail, the nodes of a cluster are asked for once a second, and not after an answer.
 func TestNodesAreReloadedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

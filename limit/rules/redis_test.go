@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,10 +78,18 @@ func TestLimitsOnRedis(t *testing.T) {
 	}
 	// The refused calls got their permits back.
 	wantAllowed(t, other, rules.Call{Path: "/", User: known("bob")}, 9)
+	teams := s.rules(t, "rules: [{name: team, by: [user, header X-Team], limits: [{rate: 9/1h}]}]")
+	const hash = "0d45f5fd462b8c70bffb10021ac1bcff" // of core
+	long := strings.Repeat("u", 200-len("|"+hash))
+	for _, user := range []string{"eve", long, long + "u"} {
+		allow(t, teams, with(of(user), "X-Team", "core"), 1)
+	}
+	hashed := fmt.Sprintf("#%x", sha256.Sum256([]byte(long+"u|"+hash)))
 	got := strings.Join(s.keys(t), " ")
 	for _, want := range []string{
 		"{NAME:all:all}:fixedwindow", "NAME:search:minute:{%7Balice%7D}", "NAME:search:hour:{%7Balice%7D}",
-		"NAME:rest:{bob}",
+		"NAME:rest:{bob}", "NAME:team:{eve|" + hash + "}", "NAME:team:{" + long + "|" + hash + "}",
+		"NAME:team:{" + hashed + "}",
 	} {
 		if !strings.Contains(got+" ", want+" ") {
 			t.Errorf("%s\nhas no %s", got, want)

@@ -37,6 +37,7 @@ func TestAFallbackSaysThatRedisDidNotDecide(t *testing.T) {
 				err != nil && fallback != rratelimiter.FallbackDeny {
 				t.Errorf("%d: Acquire: %v", fallback, err)
 			}
+			reserves(p, l, want.Allowed)
 			p.does("back; +1m")
 			r, err := l.Allow(p.Context(), 1)
 			if err != nil || r.Degraded || r.Remaining != 9 {
@@ -48,6 +49,24 @@ func TestAFallbackSaysThatRedisDidNotDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reserves reserves without Redis: such a reservation has no ID, and nothing to settle. A charge asks Redis,
+// and so does the release of what Redis has granted.
+func reserves(p *play, l *rratelimiter.RateLimiter, granted bool) {
+	p.Helper()
+	tried, result, err := l.TryReserve(p.Context(), 1)
+	if (tried != nil) != granted || result.Allowed != granted || !result.Degraded || err != nil {
+		p.Errorf("TryReserve: %v, %+v, %v", tried, result, err)
+	}
+	r, err := l.Reserve(p.Context(), 1, 0)
+	if (r != nil) != granted || err != nil || granted && (r.ID() != "" || r.Settle(p.Context(), 9) != nil) {
+		p.Errorf("Reserve: %v, %v", r, err)
+	}
+	ctx, cancel := context.WithTimeout(p.Context(), 2*budget) // they have no budget
+	defer cancel()
+	WantErr(p, ErrOf(l.Charge(ctx, 1)), context.DeadlineExceeded)
+	WantErr(p, l.Release(ctx, 10), context.DeadlineExceeded)
 }
 
 // After three failures in a row Redis is left alone, but for one probe at a time. When
@@ -65,8 +84,8 @@ func TestTheCircuitOpensAndCloses(t *testing.T) {
 			if got, want := h.Cause.Error(), "no answer from Redis within "+budget.String(); got != want {
 				t.Errorf("%s, want %s, and no limiter", got, want)
 			}
-			if probes := p.Gate.Count() - before; probes < 15 || probes > 40 {
-				t.Errorf("%d requests in a minute, want a probe every 1 to 3 s", probes)
+			if probes := p.Gate.Count() - before; probes < 19 || probes > 22 {
+				t.Errorf("%d requests in a minute, want 2 s for each probe and 1 s for the pauses", probes)
 			}
 			p.does("back; +4s; well; take 1; taken 1; hooks open closed")
 		})

@@ -278,7 +278,8 @@ func withBadRates(c *rratelimiter.Client) map[string]*rratelimiter.RateLimiter {
 
 func TestEveryMethodRefusesAnEndedContextAndAClosedClient(t *testing.T) {
 	m := redistest.Mini(t)
-	c := rratelimiter.New(redistest.MiniClient(t, m))
+	rdb := redistest.MiniClient(t, m)
+	c := rratelimiter.New(rdb)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for method, err := range CallAll(ended, c.RateLimiter("a")) {
@@ -292,6 +293,7 @@ func TestEveryMethodRefusesAnEndedContextAndAClosedClient(t *testing.T) {
 			t.Errorf("%s: %v, want ErrClosed", method, err)
 		}
 	}
+	NoError(t, rdb.Ping(t.Context()).Err()) // it stays open
 	if keys := m.Keys(); len(keys) != 0 {
 		t.Errorf("written: %q", keys)
 	}

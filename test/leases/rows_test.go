@@ -1,6 +1,7 @@
 package leases_test
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // testdata
 	"math"
@@ -54,6 +55,24 @@ var playSteps = map[string]func(p *play, args []string){
 	"ask":    func(p *play, args []string) { p.repeats("ask", args) },
 	"rest":   func(p *play, args []string) { p.rest(p.RateLimiter, args) },
 	"group":  func(p *play, args []string) { p.rest(p.client.All(p.RateLimiter), args[1:]) },
+	"off": func(p *play, _ []string) {
+		p.RateLimiter = p.RateLimiter.WithLease(rratelimiter.LeaseOptions{})
+	},
+	"reserve": func(p *play, args []string) {
+		r, err := p.Reserve(p.Context(), p.whole(args[0]), 0)
+		if NoError(p.T, err); r != nil {
+			p.taken += p.whole(args[0])
+		}
+	},
+	"charge": func(p *play, args []string) {
+		NoError(p.T, ErrOf(p.Charge(p.Context(), p.whole(args[0]))))
+		p.taken += p.whole(args[0])
+	},
+	"granted": func(p *play, args []string) {
+		if p.taken < p.whole(args[0]) {
+			p.Errorf("%d permits are granted", p.taken)
+		}
+	},
 	"give": func(p *play, args []string) {
 		n := p.taken
 		if args[0] != "all" {
@@ -107,8 +126,10 @@ func (p *play) sets(args []string) {
 	p.rate = p.whole(args[0])
 	NoError(p.T, p.plain.SetRate(p.Context(), Overall, p.rate, p.span(args[1])))
 	if p.process == nil {
-		version := append(args, "3.21.0")[2]
-		p.starts(redistest.MiniClient(p.T, p.mini), rratelimiter.WithRedisson(version))
+		opts := map[string]rratelimiter.Option{"clock": rratelimiter.WithClock(time.Now),
+			"cache": rratelimiter.WithRefusalCache(time.Minute)}
+		option := append(args, "3.21.0")[2]
+		p.starts(redistest.MiniClient(p.T, p.mini), cmp.Or(opts[option], rratelimiter.WithRedisson(option)))
 		p.process = p.processes[0]
 	}
 }

@@ -73,6 +73,8 @@ func TestAnIDKeepsEachByteOfAName(t *testing.T) {
 				all := one.All(shared.RateLimiter, plain.RateLimiter, key.RateLimiter, given.RateLimiter)
 				reserved, err := all.Reserve(b.Context(), 500, 0)
 				b.Want(err)
+				_, err = b.Client.Reservation(reserved.ID())
+				WantErr(b, err, rratelimiter.ErrInvalidArgument, "the ID of the Client", "a limiter is PerClient")
 				elsewhere, err := another.Reservation(reserved.ID())
 				b.Want(err)
 				b.Want(elsewhere.Settle(b.Context(), 100, 0, 500, 700))

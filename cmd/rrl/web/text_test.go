@@ -1,6 +1,7 @@
 package web
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,5 +73,21 @@ func TestPatternsMatchAsInRedis(t *testing.T) {
 		if err := (&Config{Match: pattern}).complete(); err == nil {
 			t.Errorf("%q is not refused", pattern)
 		}
+	}
+}
+
+// Masks of 20,000 names are known at a time.
+func TestMasksAreBounded(t *testing.T) {
+	m := newMasks()
+	first := m.mask("0")
+	for i := range 20_000 {
+		m.mask(strconv.Itoa(i))
+	}
+	if text, ok := m.unmask(first); !ok || text != "0" {
+		t.Errorf("%q, %v", text, ok)
+	}
+	m.mask("another")
+	if _, ok := m.unmask(first); ok || len(m.of) != 1 {
+		t.Errorf("%d masks are known", len(m.of))
 	}
 }
