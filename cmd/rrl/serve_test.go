@@ -104,7 +104,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// Connections beyond mostConnections wait until earlier ones have ended.
+// Connections beyond mostConnections wait until earlier ones have ended, as those without a request do.
 func TestServeBoundsItsConnections(t *testing.T) {
 	t.Parallel()
 	url, _, _ := serve(t, redistest.Start(t), "--listen 127.0.0.1:0")
@@ -127,6 +127,15 @@ func TestServeBoundsItsConnections(t *testing.T) {
 	_ = conns[0].Close()
 	_ = further.SetReadDeadline(time.Time{})
 	redistest.Must(further.Read(make([]byte, 1)))(t)
+	if testing.Short() {
+		return
+	}
+	_ = conns[1].Close()
+	half := redistest.Must(net.Dial("tcp", address))(t) // its request does not come as a whole
+	defer half.Close()
+	redistest.Must(io.WriteString(half, "GET / HTTP/1.1\r\nHost: localhost\r\nX: "))(t)
+	_ = half.SetReadDeadline(time.Now().Add(15 * time.Second))
+	redistest.Must(io.ReadAll(half))(t)
 }
 
 // Other machines reach serve only with the token, by any host name.

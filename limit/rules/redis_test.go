@@ -129,6 +129,25 @@ rules:
 	wantAllowed(t, r, get("/rest"), 5)
 }
 
+// Two to four limits of a rule decide in one script call.
+func TestLimitsOfARuleDecideInOneCall(t *testing.T) {
+	server := redistest.Start(t)
+	s, admin := newStore(t, server.Client(t)), server.Admin()
+	for _, n := range []int{2, 4} {
+		text := "rules: [{name: a, limits: ["
+		for i := range n {
+			text += fmt.Sprintf("{name: l%d, rate: 9/1h}, ", i)
+		}
+		r := s.rules(t, text+"]}]")
+		allow(t, r, get("/"), 1) // the script is known from here on
+		redistest.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+		allow(t, r, get("/"), 1)
+		if calls := redistest.Calls(t, admin, "evalsha"); calls != 1 {
+			t.Errorf("%d limits: %d script calls", n, calls)
+		}
+	}
+}
+
 // The limiters of a rule and a key share a slot, so that they decide together.
 func TestRulesOnACluster(t *testing.T) {
 	s := newStore(t, redistest.StartCluster(t).Client(t))

@@ -156,6 +156,27 @@ func TestAlgorithmsFallBack(t *testing.T) {
 	}
 }
 
+// Without Redis 5,000 keys of an algorithm have limits of their own, and further keys share as many.
+func TestManyKeysOfAnAlgorithmFallBack(t *testing.T) {
+	Bubble(t, func(l *Limiter) {
+		of, err := fixedwindow.Window{Rate: 1, Interval: time.Hour}.OnRedis(l.Client.Redis(), "n")
+		NoError(t, err)
+		l.RDB.AddHook(Hook(l.Gate.Process))
+		open := l.Gate.Shut()
+		defer func() { open(); l.Sleep(time.Hour) }()
+		granted := 0
+		for i := range 40_000 {
+			r, err := of.For(fmt.Sprint(i)).Allow(l.Context(), 1)
+			if NoError(t, err); r.Allowed {
+				granted++
+			}
+		}
+		if granted < 9_000 || granted > 10_100 {
+			t.Errorf("%d keys are granted", granted)
+		}
+	}, rratelimiter.WithFallback(rratelimiter.FallbackLocal), rratelimiter.WithBudget(budget))
+}
+
 // What FallbackLocal has granted is given back where it was taken, and so is what a lease holds.
 func TestAlgorithmsGiveBackLocally(t *testing.T) {
 	onAlgorithms(t, rratelimiter.FallbackLocal, func(l *Limiter, of limit.Releaser, _ *told) {
