@@ -74,7 +74,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 func TestSettings(t *testing.T) {
 	debug := func(s *settings) string { return s.debug }
 	level := func(s *settings) string { return levels[strings.ToUpper(s.LogLevel)].String() }
-	rest := func(s *settings) string { return fmt.Sprint(s.connections, s.budget, s.lease, s.RedisURL) }
+	rest := func(s *settings) string { return fmt.Sprint(s.connections, s.budget, s.lease) }
 	for _, c := range []struct {
 		variable, flag, want string
 		got                  func(*settings) string
@@ -87,7 +87,7 @@ func TestSettings(t *testing.T) {
 		{"DEBUG_PORT=7", "--debug=8", "127.0.0.1:8", debug},
 		{"DEBUG_PORT=7", "--debug=:8", ":8", debug},
 		{"", "--debug=10.0.0.1:8", "10.0.0.1:8", debug},
-		{"", "", "1000 15ms 0s localhost:6379", rest},
+		{"", "", "1000 15ms 0s", rest},
 		{"LOG_LEVEL=trace", "", "DEBUG", level},
 		{"LOG_LEVEL=Debug", "", "DEBUG", level},
 		{"", "", "INFO", level},
