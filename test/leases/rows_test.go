@@ -68,11 +68,6 @@ var playSteps = map[string]func(p *play, args []string){
 		NoError(p.T, ErrOf(p.Charge(p.Context(), p.whole(args[0]))))
 		p.taken += p.whole(args[0])
 	},
-	"granted": func(p *play, args []string) {
-		if p.taken < p.whole(args[0]) {
-			p.Errorf("%d permits are granted", p.taken)
-		}
-	},
 	"give": func(p *play, args []string) {
 		n := p.taken
 		if args[0] != "all" {
