@@ -74,7 +74,7 @@ func TestAnIDKeepsEachByteOfAName(t *testing.T) {
 				reserved, err := all.Reserve(b.Context(), 500, 0)
 				b.Want(err)
 				_, err = b.Client.Reservation(reserved.ID())
-				WantErr(b, err, rratelimiter.ErrInvalidArgument, "the ID of the Client", "a limiter is PerClient")
+				WantErr(b, err, rratelimiter.ErrInvalidArgument, "the ID of the Client", "is PerClient")
 				elsewhere, err := another.Reservation(reserved.ID())
 				b.Want(err)
 				b.Want(elsewhere.Settle(b.Context(), 100, 0, 500, 700))
