@@ -58,8 +58,8 @@ func TestDefaults(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: &output{w: t.Output()}, stderr: t.Output()}
 	root := a.root()
 	for flag, want := range map[string]string{
-		"inspect records": "10000", "lock grace": "10s", "serve listen": "127.0.0.1:8380", "watch every": "1s",
-		"acquire permits": "1", "acquire refused-code": "1", "lock lost-code": "3",
+		"inspect records": "10000", "lock grace": "10s", "serve listen": "127.0.0.1:8380",
+		"watch every": "1s", "acquire permits": "1", "acquire refused-code": "1", "lock lost-code": "3",
 	} {
 		command, name, _ := strings.Cut(flag, " ")
 		cmd, _, err := root.Find([]string{command})
