@@ -32,7 +32,7 @@ type Calendar struct {
 	// Anchor is when one of the periods begins, such as a customer's first one: its time of day in
 	// Location, its weekday, its day of the month (in a shorter month, the last day), or its day of
 	// the year (for February 29, February 28 in other years). There are periods before it as well.
-	// The default is a midnight, on a Monday, January 1.
+	// A part of a second is dropped. The default is a midnight, on a Monday, January 1.
 	Anchor time.Time
 }
 
@@ -176,7 +176,7 @@ func (p *periods) begin(t time.Time, i int) int64 {
 		d = min(p.Anchor.Day(), time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day())
 	}
 	hour, minute, second := p.Anchor.Clock()
-	wall := time.Date(y, m, d, hour, minute, second, p.Anchor.Nanosecond(), time.UTC)
+	wall := time.Date(y, m, d, hour, minute, second, 0, time.UTC) // Redis drops keys at full ms
 	return first(wall, p.Location).UnixMicro()
 }
 
@@ -185,6 +185,9 @@ func (p *periods) begin(t time.Time, i int) int64 {
 func first(wall time.Time, zone *time.Location) time.Time {
 	for t := wall.Add(-2 * day).In(zone); ; { // no zone is as far from UTC
 		start, end := t.ZoneBounds()
+		if !end.IsZero() && !end.After(t) { // on December 31 of leap years (golang/go#81583)
+			end = t.Add(time.Hour)
+		}
 		_, offset := t.Zone()
 		at := wall.Add(time.Duration(-offset) * time.Second)
 		switch {

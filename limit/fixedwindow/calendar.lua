@@ -59,8 +59,12 @@ if after <= 0 then
   return {rate, 0, 0}
 end
 if n > 0 then
-  -- The window lasts for the longest period of its limiters.
+  -- The window lasts for the longest period of its limiters. When periods have overlapped for a year,
+  -- another window has its permits.
   ends = math.max(ends, to)
+  if ends - began > LONGEST then
+    began = from
+  end
 end
 local left = math.ceil((ends - now) / 1000)
 redis.call('SET', KEYS[1], string.format('%.0f %.0f %.0f', after, began, ends), 'PX', left)

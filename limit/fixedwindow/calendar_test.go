@@ -52,7 +52,15 @@ func TestQuotas(t *testing.T) {
 			"take 1; clock 2400h; take 10; clock -2400h; refuse 1 retry 47h; see none reset 47h; " +
 			"sleep 23h; refuse 1 retry 24h; sleep retry; take 10 reset 24h",
 	})
+	second := time.Date(2026, 1, 15, 8, 30, 0, 300_000, time.UTC)
+	formtest.Tell(t, formtest.Of(fixedwindow.Calendar{Rate: 10, Unit: fixedwindow.Day, Anchor: second}),
+		map[string]string{"a period begins with a second, though the anchor has a part of it": "" +
+			"take 1 reset 8h30m; sleep 8h29m59.9999s; take 9; refuse 1 retry 100us; sleep 100us; drain 10"})
 	deploy := map[string]formtest.Algorithm{
+		"year": quota(10, fixedwindow.Year, nil),
+		"fifteenth": formtest.Of(fixedwindow.Calendar{
+			Rate: 10, Unit: fixedwindow.Month, Anchor: time.Date(2000, 1, 15, 0, 0, 0, 0, time.UTC),
+		}),
 		"day": quota(10, fixedwindow.Day, nil), "month": quota(100, fixedwindow.Month, nil),
 		"other": quota(20, fixedwindow.Day, nil),
 	}
@@ -61,6 +69,9 @@ func TestQuotas(t *testing.T) {
 			"day: take 4 as a; month: take 1 reset 744h; day: drain 5; sleep 24h; " +
 			"day: refuse 1 retry 720h; day: back 4 a; day: drain 4; month: drain 90; sleep 720h; " +
 			"day: drain 10; month: drain 90",
+		"periods that overlap for more than a year keep the permits": "" +
+			"year: take 4; sleep 8500h; fifteenth: take 1 reset 620h; year: drain 5; fifteenth: refuse 1; " +
+			"sleep 620h; year: drain 10",
 		"another rate keeps the permits": "" +
 			"day: drain 10; other: drain 10; day: refuse 1; sleep 24h; day: drain 10",
 	})

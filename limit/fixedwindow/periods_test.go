@@ -64,6 +64,8 @@ func TestPeriods(t *testing.T) {
 		{"Pacific/Apia", Day, "", "2011-12-30 10:00", "2011-12-30 10:00", "2011-12-31 10:00"},
 		{"Pacific/Apia", Month, "2011-10-30 12:00", "2011-12-30 10:00",
 			"2011-12-30 10:00", "2012-01-29 22:00"},
+		// The last day of a leap year for which a zone has no table, only a rule (golang/go#81583).
+		{"Europe/Berlin", Day, "", "2040-12-31 12:00", "2040-12-30 23:00", "2040-12-31 23:00"},
 	} {
 		const layout = "2006-01-02 15:04"
 		at := redistest.Must(time.Parse(layout, tt.at))(t)
