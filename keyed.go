@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -33,16 +34,6 @@ type Keyed struct {
 }
 
 var _ limit.Keyed[*RateLimiter] = (*Keyed)(nil)
-
-// policyName returns name if visitors may see it: 1 to 64 printable ASCII
-// characters. Otherwise it returns the empty string.
-func policyName(name string) string {
-	const longest = 64
-	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return ""
-	}
-	return name
-}
 
 // maxKey is the most bytes in a key of a Keyed.
 const maxKey = 1024
@@ -73,7 +64,7 @@ func (c *Client) Keyed(
 		t.err = engine.Invalid("name", `""`, "not be empty")
 	}
 	if t.err = engine.Misconfigured(engine.Named(t.err, name)); t.err == nil {
-		t.rate.name, t.rate.policy = name, policyName(name)
+		t.rate.name, t.rate.policy = name, host.PolicyName(name)
 	}
 	return t
 }

@@ -73,7 +73,7 @@ func (h hosted) take(ctx context.Context, key string, n int64, charge bool,
 			r.RetryAfter, d.Retry = retryDenied, retryDenied.Microseconds()
 		}
 	}
-	r.Name = name
+	r.Name, r.Policy = name, h.policy
 	if err != nil {
 		r = limit.Result{}
 	}
@@ -93,7 +93,7 @@ func (h hosted) Peek(ctx context.Context, key string) (r limit.Result, err error
 	})
 	if instead == host.Local {
 		r, err = h.local.Peek(ctx, key)
-		r.Name, r.Degraded = name, true
+		r.Name, r.Policy, r.Degraded = name, h.policy, true
 	}
 	return r, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -45,6 +46,7 @@ type store struct {
 	args   *atomic.Pointer[[]any] // of the last call
 	name   string
 	keyed  bool
+	policy string // Result.Policy
 }
 
 func stores[S any](r Rule[S], conn Conn, name string) (one, each *store) {
@@ -57,7 +59,7 @@ func stores[S any](r Rule[S], conn Conn, name string) (one, each *store) {
 	}
 	one.args.Store(&r.Args)
 	of := *one
-	of.keyed = true
+	of.keyed, of.policy = true, host.PolicyName(name)
 	return one, &of
 }
 
@@ -91,7 +93,7 @@ func (s *store) take(ctx context.Context, key string, n, take int64,
 	if err != nil {
 		return limit.Result{}, Decision{}, err
 	}
-	r := limit.Result{Name: name}
+	r := limit.Result{Name: name, Policy: s.policy}
 	s.fill(&r, &d)
 	return r, d, nil
 }

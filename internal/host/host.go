@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -70,3 +71,13 @@ type Call struct {
 // On returns the Host of limiters on rdb if it is a rratelimiter.Redis, otherwise nil. It is set as Of is,
 // and nil in programs without package rratelimiter.
 var On func(rdb redis.UniversalClient) *Host
+
+// PolicyName returns the name of a limiter with a limit for each key if visitors may see it: 1 to 64 printable
+// ASCII characters. Otherwise it returns the empty string (limit.Result.Policy).
+func PolicyName(name string) string {
+	const longest = 64
+	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return name
+}

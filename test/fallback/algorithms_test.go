@@ -90,7 +90,7 @@ func onAlgorithms(t *testing.T, fallback rratelimiter.Fallback,
 				of, err := make(l.Client.Redis().WithFallback(fallback))
 				NoError(t, err)
 				r, err := of.Allow(l.Context(), 1) // the script is known from here on
-				if err != nil || !r.Allowed || r.Degraded || r.Name != "n:a" {
+				if err != nil || !r.Allowed || r.Degraded || r.Name != "n:a" || r.Policy != "n" {
 					t.Fatalf("on Redis: %+v, %v", r, err)
 				}
 				seen.last(t, r, nil)
