@@ -3,6 +3,8 @@ package form
 import (
 	"context"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -22,6 +24,12 @@ type Form interface {
 	// Return gives back exactly what is still out of what a Lend granted, and nothing that has come back
 	// with time, which other callers may have by now. Errors are those of Release.
 	Return(ctx context.Context, key string, n int64, d Decision) error
+}
+
+// A Maker is an algorithm of a package under limit/, whose limiters are of type L.
+type Maker[L any] interface {
+	InMemory(opts ...limit.Option) (L, error)
+	OnRedis(rdb redis.UniversalClient, name string) (L, error)
 }
 
 // Forms are those of one limit, and of a limit for each key.

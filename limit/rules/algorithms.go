@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
@@ -14,12 +15,6 @@ import (
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
-
-// A maker is an algorithm of any package whose limiters are of type L.
-type maker[L keyed[L]] interface {
-	InMemory(opts ...limit.Option) (L, error)
-	OnRedis(rdb redis.UniversalClient, name string) (L, error)
-}
 
 // An algorithm is an entry of algorithms.
 type algorithm struct {
@@ -29,8 +24,8 @@ type algorithm struct {
 	onRedis  func(n numbers, rdb redis.UniversalClient, name string) (limiters, error)
 }
 
-// of returns the algorithm whose maker has the numbers of a limit.
-func of[L keyed[L]](needed, optional string, with func(n numbers) maker[L]) algorithm {
+// of returns the algorithm whose Maker has the numbers of a limit.
+func of[L keyed[L]](needed, optional string, with func(n numbers) form.Maker[L]) algorithm {
 	return algorithm{
 		needed, optional,
 		func(n numbers, opts ...limit.Option) (limiters, error) {
@@ -67,7 +62,7 @@ var units = map[string]fixedwindow.Unit{
 }
 
 // ledgers are algorithms that also reserve.
-type ledgers = maker[limit.Ledger]
+type ledgers = form.Maker[limit.Ledger]
 
 func log(n numbers) ledgers { return slidingwindow.Log{Rate: n.rate, Interval: n.per} }
 
@@ -102,7 +97,7 @@ func bucket(n numbers) ledgers {
 	return tokenbucket.Bucket{Capacity: n.atMost(), Rate: float64(n.rate), Interval: n.per}
 }
 
-func concurrent(n numbers) maker[concurrency.Leases] {
+func concurrent(n numbers) form.Maker[concurrency.Leases] {
 	return concurrency.Limit{Most: n.most, Lease: n.lease}
 }
 

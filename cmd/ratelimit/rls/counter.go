@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redisson-go/rratelimiter"
+	"github.com/redisson-go/rratelimiter/internal/form"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/concurrency"
 	"github.com/redisson-go/rratelimiter/limit/fixedwindow"
@@ -121,11 +120,6 @@ func (o *openers) name(d *domain) string {
 	return name
 }
 
-// A maker is an algorithm of any package, whose limiters are of type L.
-type maker[L keyed[L]] interface {
-	OnRedis(rdb redis.UniversalClient, name string) (L, error)
-}
-
 // A keyed is a limiter with a limit for each key.
 type keyed[L limiter] interface {
 	limiter
@@ -153,7 +147,7 @@ func (o *openers) openOther(r *rule) (func(key string) counter, error) {
 		limit.ErrInvalidArgument, r.algorithm, algorithms)
 }
 
-func openAs[L keyed[L]](o *openers, r *rule, algorithm maker[L]) (func(key string) counter, error) {
+func openAs[L keyed[L]](o *openers, r *rule, algorithm form.Maker[L]) (func(key string) counter, error) {
 	rdb, name := o.client.Redis().WithFallback(rratelimiter.FallbackError), r.limiter
 	if r.fallback == fallbackLocal {
 		rdb = o.client.Redis().WithFallback(rratelimiter.FallbackLocal)

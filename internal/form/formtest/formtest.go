@@ -51,14 +51,8 @@ type keyed[L any] interface {
 	For(key string) L
 }
 
-// A maker is an algorithm of any package.
-type maker[L any] interface {
-	InMemory(opts ...limit.Option) (L, error)
-	OnRedis(rdb redis.UniversalClient, name string) (L, error)
-}
-
-// Of returns the Algorithm of a maker.
-func Of[L keyed[L]](m maker[L]) Algorithm {
+// Of returns the Algorithm of a Maker.
+func Of[L keyed[L]](m form.Maker[L]) Algorithm {
 	return Algorithm{
 		InMemory: func(opts ...limit.Option) (Limiters, error) { return LimitersOf(m.InMemory(opts...)) },
 		OnRedis: func(rdb redis.UniversalClient, name string) (Limiters, error) {
@@ -122,7 +116,7 @@ func (s Suite) complete() Suite {
 
 // Refuses expects that algorithms out of their bounds make no limiters, and that each error contains the
 // text of its algorithm.
-func Refuses[A maker[L], L keyed[L]](t *testing.T, wrong map[string]A) {
+func Refuses[A form.Maker[L], L keyed[L]](t *testing.T, wrong map[string]A) {
 	t.Helper()
 	for text, a := range wrong {
 		refused := func(l L, err error) {
