@@ -72,8 +72,8 @@ type Call struct {
 // and nil in programs without package rratelimiter.
 var On func(rdb redis.UniversalClient) *Host
 
-// PolicyName returns the name of a limiter with a limit for each key if visitors may see it: 1 to 64 printable
-// ASCII characters. Otherwise it returns the empty string (limit.Result.Policy).
+// PolicyName returns the name of a limiter with a limit for each key if visitors may see it: 1 to 64
+// printable ASCII characters. Otherwise it returns the empty string (limit.Result.Policy).
 func PolicyName(name string) string {
 	const longest = 64
 	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {

@@ -178,5 +178,5 @@ func (s *Stage) step(step string) {
 			s.Fatalf("%q: %s is %d; last was %s", step, fact, got, text(s.Last))
 		}
 	}
-	s.Last.Name = ""
+	s.Last.Name, s.Last.Policy = "", ""
 }
