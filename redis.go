@@ -21,7 +21,8 @@ import (
 // error.
 //
 // Other options, such as WithNameMapper and WithMinReplicas, do not hold for these limiters. Other
-// commands go to rdb as it is.
+// commands go to rdb as it is. pubsub.New needs rdb itself, because a Redis does not show the servers of a
+// cluster.
 type Redis struct {
 	redis.UniversalClient
 	client *Client

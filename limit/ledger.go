@@ -11,6 +11,8 @@ import (
 // At most 2^40 permits count as taken: Charge drops any beyond. A bucket also drops the part of a debt that
 // would take more than 3,660 days to pay. Reservations of a Ledger have no ID. On Redis, a Settle whose reply
 // was lost is not sent again, because it might take effect twice: later calls return its error.
+//
+// Calls of the zero Ledger panic: InMemory and OnRedis return it beside an error.
 type Ledger struct {
 	form, each form // of this limit, and of those by key
 	key        string
@@ -27,8 +29,8 @@ type form interface {
 }
 
 // NewLedger is for the packages of this module that make limiters: one is the form of one limit, each that
-// with a limit for each key.
-func NewLedger(one, each form) Ledger { return Ledger{one, each, ""} }
+// with a limit for each key. With other values it panics.
+func NewLedger(one, each any) Ledger { return Ledger{one.(form), each.(form), ""} }
 
 // For returns the limit of a key of 1 to 1,024 bytes. With another key each call is an [ErrInvalidArgument].
 func (l Ledger) For(key string) Ledger { return Ledger{l.each, l.each, key} }

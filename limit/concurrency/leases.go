@@ -20,7 +20,7 @@ var ErrExpired = errors.New("rratelimiter: the lease has expired")
 
 // A Leases is the limiter of a Limit: one limit, and by For one for each key. It is safe for concurrent use.
 // Its permits are taken for a [Lease], or by Allow as of any limit.Limiter. It is a limit.Releaser, a
-// limit.Peeker and a limit.Keyed.
+// limit.Peeker and a limit.Keyed. Calls of the zero Leases panic.
 type Leases struct {
 	form, each *pooled // of this limit, and of those by key
 	key        string

@@ -18,7 +18,7 @@ import (
 var ErrFull = errors.New("rratelimiter: the line is full")
 
 // A Line is the limiter of a Queue, on which callers can wait: one limit, and by For one for each key. It is
-// a limit.Releaser, a limit.Peeker and a limit.Keyed.
+// a limit.Releaser, a limit.Peeker and a limit.Keyed. Calls of the zero Line panic.
 type Line struct {
 	form, each waits // of this limit, and of those by key
 	key        string

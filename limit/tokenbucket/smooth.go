@@ -75,7 +75,7 @@ func (s Smooth) rule() (form.Rule[ticket], error) {
 }
 
 // A SmoothLimiter is the limiter of a Smooth: one limit, and by For one for each key. It is a limit.Peeker
-// and a limit.Keyed.
+// and a limit.Keyed. Calls of the zero SmoothLimiter panic.
 type SmoothLimiter struct {
 	form, each smooth // of this limit, and of those by key
 	key        string
