@@ -29,8 +29,8 @@ type form interface {
 }
 
 // NewLedger is for the packages of this module that make limiters: one is the form of one limit, each that
-// with a limit for each key. With other values it panics.
-func NewLedger(one, each any) Ledger { return Ledger{one.(form), each.(form), ""} }
+// with a limit for each key.
+func NewLedger(one, each form) Ledger { return Ledger{one, each, ""} }
 
 // For returns the limit of a key of 1 to 1,024 bytes. With another key each call is an [ErrInvalidArgument].
 func (l Ledger) For(key string) Ledger { return Ledger{l.each, l.each, key} }

@@ -67,7 +67,7 @@ func (h hosted) take(ctx context.Context, key string, n int64, charge bool,
 			err = unsent{err}
 		}
 	case instead == host.Allow, instead == host.Deny:
-		d = Decision{Allowed: instead == host.Allow, By: Nobody}
+		d = Decision{Allowed: instead == host.Allow, By: Fallback}
 		r = limit.Result{Allowed: d.Allowed, Limit: h.Limit, Interval: h.Interval, Degraded: true}
 		if err = nil; !d.Allowed {
 			r.RetryAfter, d.Retry = retryDenied, retryDenied.Microseconds()
@@ -103,7 +103,7 @@ func (h hosted) Return(ctx context.Context, key string, n int64, d Decision) err
 	switch d.By {
 	case Memory:
 		return h.local.Return(ctx, key, n, d)
-	case Nobody:
+	case Fallback:
 		return nil
 	}
 	name, err := h.check(ctx, key, n, false)

@@ -67,9 +67,9 @@ type By uint8
 
 // The deciders.
 const (
-	Redis  By = iota
-	Memory    // of this process, because Redis has failed
-	Nobody    // no permits are out
+	Redis    By = iota
+	Memory      // of this process, because Redis has failed
+	Fallback    // to allow or deny: no permits are taken
 )
 
 // looked sets Allowed of a call that only looks.

@@ -112,7 +112,7 @@ func (h hosted) take(ctx context.Context, key string, n int64) (p permits, d for
 		d.By = form.Memory
 		return p, d, err
 	case host.Allow:
-		return free{}, form.Decision{Allowed: true, By: form.Nobody}, nil
+		return free{}, form.Decision{Allowed: true, By: form.Fallback}, nil
 	default: // an Acquire cannot be denied
 		return p, d, err
 	}
