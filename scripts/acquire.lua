@@ -1,119 +1,165 @@
 -- acquire.lua: judges requests in order of arrival, each by the permits that earlier requests left, and
 -- writes one record for all permits that it grants.
 --
--- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua; ARGV[9..11]: parts/withdraw.lua
+-- KEYS[1]    NAME             hash: rate, interval, type, keepAliveTime; and a field for each session
+-- KEYS[2]    {NAME}:value     string: the permits that are left, a cache of rate - outstanding
+-- KEYS[3]    {NAME}:permits   sorted set: a record for each grant, scored with its time; this is the truth
+--            (for PER_CLIENT the last two end in :ID)
+-- ARGV[1]    the type whose keys these are: 0 OVERALL, 1 PER_CLIENT
+-- ARGV[2]    the session: a field of the hash that is the Client's own
 -- ARGV[3]    the number of the request; within a session the numbers only grow
 -- ARGV[4]    the permits of all requests together
 -- ARGV[5]    records that hold as many permits, as few as possible, end to end
+-- ARGV[6]    now in ms; missing or empty for the time of the server
 -- ARGV[7]    if a copy of this call may have reached the server before: the ms since it was first sent
 -- ARGV[8]    1 if a caller asks for numbers
--- ARGV[12]   the ms of a slot of time. All grants in a slot, by whichever client, share one record, dated by
---            the end of the slot: so permits come back up to a slot later, never earlier. Missing or 0: every
---            call writes its own record. Below 0: minus the ms of a lease, whose record is dated by its end
--- ARGV[13]   the given rate (parts/read.lua); missing or empty where a rate must be set
+-- ARGV[9]    1 if heal.lua was called for this call
+-- ARGV[12]   minus the ms of a lease, whose record is dated by its end; missing, empty or 0 for none
+-- ARGV[13]   the given rate (parts/plain.lua); missing or empty where a rate must be set
 -- ARGV[14]   missing or empty if no caller of this Client stood in line lately (parts/portion.lua)
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, all requests behind it are refused
--- Reply:     if no caller asks for numbers, the value was right, and no rate is replaced: 0 when all are
---            granted; for a single request that is refused, without ARGV[14], the us until its permits are
---            there. In all other cases parts/numbers.lua, with two answers for each run; to its first number
---            this script adds 4 if some permits are left to Java, and, if those that Java holds were counted
---            (parts/portion.lua), 8 times one more than they are
---
--- The first half (parts/common_case.lua and first_call.lua) decides most calls and ends the script. The
--- second half is the general case: read (reads and checks) - withdraw (takes back) - judge - take (session,
--- records) - finish (value, time to live, removals). Its functions are the files of parts; each includes
--- those that it calls. A new argument goes before the runs; then RUNS changes, and argRuns in request.go.
+-- Reply:     {1} if nothing was judged: heal.lua is to be called first, or the name of a record is taken. If no
+--            caller asks for numbers, the value was right, and no rate is replaced: 0 when all are granted; for a
+--            single request that is refused, without ARGV[14], the us until its permits are there. In all other
+--            cases {2 if a given rate replaces another, and 4 more if some permits are left to Java, and, if those
+--            that Java holds were counted, 8 times one more than they are; rate; permits left, may be negative; ms
+--            until all permits are back, without those granted now; the same with them; the interval in ms; the
+--            permits by which the value was wrong; and two answers for each run: how many of its requests are
+--            granted, from the first on, and about the first that is not: the us until its permits are there; 0 if
+--            it was refused for its place in line; -1 if they never are; below -1, minus the us until it may look
+--            again}. The two times are 0 if no caller asks for them
+-- Errors:    NOTINIT and OTHERTYPE (the limiter has the other type: send the script again with its keys). A script
+--            that replies one of these has written nothing
 
--- include parts/common_case.lua
--- include parts/first_call.lua
--- include parts/common.lua
--- include parts/keys.lua
--- include parts/read.lua
+-- include parts/common_time.lua
+local RUNS, FULL = 15, 4294967295 -- where the runs begin; the permits of a record: it has four bytes for them
+local kind, number, all, given = ARGV[1], ARGV[3], tonumber(ARGV[4]), ARGV[13] or ''
+local resent, asked, healed = (ARGV[7] or '') ~= '', ARGV[8] == '1', ARGV[9] == '1'
+local lease, timed, lone, member = ARGV[12] and -(tonumber(ARGV[12]) or 0) or 0, at ~= ARGV[6], not ARGV[RUNS], 1
+-- include parts/plain.lua
+
 -- include parts/late.lua
--- include parts/take.lua
--- include parts/finish.lua
-local RUNS = 15 -- where the runs begin in ARGV
-local given = ARGV[13] ~= '' and ARGV[13] or nil
-local l = newLimiter(hash, text, records, seen)
-local err = read(l, ARGV[1], ARGV[2], given, seen)
-if err then
-  return err
-end
-local r = { number = ARGV[3], all = tonumber(ARGV[4]), text = ARGV[4], records = ARGV[5],
-  slot = tonumber(ARGV[12] or '') or 0, given = given }
-local lone, asked, resent = not ARGV[RUNS], ARGV[8] == '1', (ARGV[7] or '') ~= ''
-local withdraws, unfinished = (ARGV[9] or '') ~= '', false
-local done = lateness(l, r.number, withdraws)
-if withdraws then
-  -- include parts/withdraw.lua
-  unfinished = withdraw(l, done, r.records)
-end
-setStamp(l, r)
-local held, share = done.held, nil
+local share = nil
 if (ARGV[14] or '') ~= '' and not held then
   -- include parts/portion.lua
-  share = portion(l, ARGV[14], tonumber(ARGV[RUNS]) or r.all)
 end
 
--- taken    the permits granted by this call. If permits are back at once (l.free), the value stays as it is,
---          and taken is 0
--- answers  nil when all requests are granted. Otherwise two numbers for each run (parts/judge.lua)
--- again    nothing is granted yet, and the client must send the call again, for one of these reasons:
---          1. Not all requests can be granted, and some expired records still count. The next call
---             removes more of them. So a call that lacks permits for a request has counted all of them.
---          2. More than MANY records have expired. They are removed all at once (parts/finish.lua), and a new
---             record must not be among them.
---          3. More permits are to be withdrawn than one call can find.
---          4. The name of a reservation is taken (parts/name_taken.lua).
--- idle     nothing is to be written: every request wants more than the rate
-local taken, answers, idle = 0, nil, false
-local again = not held
-  and (unfinished or l.dead > MANY or l.more and r.all > l.value and not (lone and r.all > l.rate))
-if lone and not (held or again) then
-  -- include parts/name_taken.lua
-  again = nameTaken(l, r)
-end
-if again then
-  answers = {}
-elseif not held and r.all <= l.value and not l.free and r.all <= (share and share.quota or r.all) then
-  taken = r.all
-else
-  -- include parts/judge.lua
-  local call = { held = held, late = done.late, quota = share and share.quota, paced = share and share.paced,
-    beside = share and share.beside, stamp = r.stamp, asked = asked, sums = {} }
-  taken, answers, idle = judge(l, call, RUNS, r.all)
-end
-
-local reply
-local writes = not idle or withdraws or resent or l.unseen
-l.replaces = l.replaces and writes
-if not asked and l.drift == 0 and not l.replaces then
-  if not answers then
-    reply = 0
-  elseif lone and not share and answers[2] and answers[2] > 0 then
-    reply = answers[2]
+local ttl = keep == 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
+local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
+local quota, spent, used, refused, idle = share and share.quota, 0, 0, false, not held
+local answers, walked = nil, nil
+for run = RUNS, lone and RUNS or #ARGV, 2 do
+  local n, many = all, 1
+  if not lone then
+    n, many = tonumber(ARGV[run]), tonumber(ARGV[run + 1])
+  end
+  local inline, granted, wait = many < 0, 0, 0
+  many = inline and -many or many
+  if held then
+    granted = math.min(many, math.floor((held - used) / n))
+    used = used + granted * n
+  elseif n <= rate and interval <= 0 then
+    granted = many
+  elseif n <= rate and not (inline and refused) and n <= value - spent then
+    local room = n * many <= value - spent and many or math.floor((value - spent) / n)
+    granted = room
+    if quota then
+      granted = math.min(room, math.floor(quota / n))
+      quota = quota - granted * n
+    end
+    spent = spent + granted * n
+    if granted < room then -- the rest is left to others
+      -- us for other Clients, at most a 20th of an interval; for Java, whose timer may be 100 ms late, at most
+      -- half of one; or until the next burst: portion.go
+      local TURN, PART, LATE, HALF, BURST = 40000, 50, 110000, 500, 125
+      wait = share.beside and math.min(LATE, HALF * interval) or math.min(TURN, PART * interval)
+      wait = share.paced and math.min(MOST, BURST * interval) or wait
+      wait = -math.max(2, math.min(wait, ends))
+    end
+  end
+  idle = idle and n > rate
+  if granted < many then
+    if more and n <= rate and not held then
+      return { member }
+    elseif n > rate then
+      wait = -1
+    elseif held and n <= value then
+      wait = later
+    elseif wait == 0 and not (inline and refused) then
+      -- include parts/until.lua
+    end
+    refused = refused or inline and n <= rate
+    if not answers then
+      answers = {}
+      for before = RUNS, run - 2, 2 do
+        answers[#answers + 1] = math.abs(ARGV[before + 1])
+        answers[#answers + 1] = 0
+      end
+    end
+  end
+  if answers then
+    answers[#answers + 1] = granted
+    answers[#answers + 1] = wait
   end
 end
-if not reply then
-  -- include parts/numbers.lua
-  reply = numbers(l, asked, again, answers, taken, r.stamp)
-  if share then
-    reply[1] = reply[1] + (share.beside and 4 or 0) + (share.java and 8 * (1 + share.java) or 0)
+local whole = not answers
+-- include parts/newest.lua
+local taken, took = held and 0 or spent, nil
+local after = asked and taken > 0 and math.max(reset, lease + interval) or reset
+local writes, stamp = not idle or resent or look, lease == 0 and at or string.format('%d', now + lease)
+if taken > 0 then
+  took = taken == all and ARGV[4] or string.format('%d', taken)
+  local entry = number .. ' ' .. at .. ' ' .. took .. ' ' .. stamp
+  redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
+  local size, left = all <= FULL and #ARGV[5] or #ARGV[5] / math.ceil(all / FULL), taken
+  for from = 1, #ARGV[5], math.max(1, size) do
+    local record = all <= FULL and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
+    if taken < all then
+      -- include parts/packed.lua
+      record = packed(record, left <= FULL and left or FULL)
+    end
+    if redis.call('ZADD', KEYS[3], 'NX', stamp, record) == 0 then
+      -- its name is taken. An earlier one of this call counts as a grant that was lost, until it expires
+      redis.call('HSET', KEYS[1], ARGV[2], f[5] or number .. ' ' .. at .. ' 0 ' .. at)
+      return { member }
+    end
+    left = left - FULL
+    if left <= 0 then
+      break
+    end
+  end
+elseif held and later == 1 then -- WAIT counts the writes of its own connection, not those of an earlier copy's
+  redis.call('HSET', KEYS[1], ARGV[2], f[5])
+elseif not held and (resent or look) then -- the first copy may still come; the session notes the look
+  redis.call('HSET', KEYS[1], ARGV[2], number .. ' ' .. at .. ' 0 ' .. at .. (own and string.format(' %d', rate) or ''))
+end
+if writes then
+  if not recent and not held then
+    -- include parts/sessions.lua
+  end
+  -- include parts/write.lua
+  if share and not whole then
+    -- include parts/waiting.lua
   end
 end
-if not writes then
-  return reply
-end
 
--- The session is also written when nothing is granted, in three cases: the call was sent again, and its
--- first copy may still come; the call withdraws permits, and copies of the requests that took them may still
--- come; or the session has not seen the check (parts/unseen.lua).
-local notes = not held and not again and (taken > 0 or withdraws or resent or l.unseen)
-finish(l, take(l, r, taken, notes))
-if share and answers then
-  -- include parts/waiting.lua
-  noteWaiting(l, share)
+replaces = replaces and writes
+if not asked and drift == 0 and not replaces then
+  if whole then
+    return 0
+  elseif lone and not share and answers[2] > 0 then
+    return answers[2]
+  end
+end
+local flags = (replaces and 2 or 0)
+if share then
+  flags = flags + (share.beside and 4 or 0) + (share.java and 8 * (1 + share.java) or 0)
+end
+local most = ends / 1000
+local reply = { flags, rate, value - taken, math.min(reset, most), math.min(after, most), interval, drift }
+for i = 1, whole and 0 or #answers do
+  reply[7 + i] = answers[i]
 end
 return reply

@@ -17,7 +17,7 @@
 -- include parts/common.lua
 -- include parts/keys.lua
 -- include parts/read.lua
--- include parts/late.lua
+-- include parts/late_old.lua
 -- include parts/session.lua
 -- include parts/find.lua
 -- include parts/remove.lua

@@ -98,7 +98,7 @@ end
 -- include parts/common.lua
 -- include parts/renamed.lua
 -- include parts/read.lua
--- include parts/late.lua
+-- include parts/late_old.lua
 -- include parts/unused.lua
 -- include parts/take.lua
 -- include parts/finish.lua

@@ -40,6 +40,7 @@ type groupCall struct {
 	lent       *lentSession  // of the settlement, with session
 	numbers    bool
 	single     bool      // the script was that of a single limiter
+	healed     bool      // heal.lua was called for it
 	sessions   *sessions // the pool of session
 	session    any
 	number     int64
@@ -210,6 +211,13 @@ func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 			if err := tooManyRounds(sent, call.start); err != nil {
 				return nil, err
 			}
+			if call.settles == nil {
+				l := call.group.limiters[reply.At(0)-1]
+				if _, err := l.heal(ctx, l.givenText()); err != nil {
+					return nil, err
+				}
+				call.healed = true
+			}
 			// A record of the same name may be there. Of an ambiguous call a copy may come with the old name.
 			if call.reserved != nil && !call.ambiguous {
 				call.reserved = call.newRecords()
@@ -292,6 +300,9 @@ func (call *groupCall) commonArgs(places int) arguments {
 	if call.numbers {
 		args.set(argNumbers, 1)
 	}
+	if call.healed {
+		args.set(argHealed, 1)
+	}
 	return args
 }
 
@@ -327,14 +338,15 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 	if call.settles != nil {
 		return call.readSettled(reply)
 	}
-	members := len(call.group.limiters)
-	results = make([]Result, members)
+	if reply.Len() == 1 { // the number of a limiter
+		return nil, true, nil
+	}
+	results = make([]Result, len(call.group.limiters))
 	const each = replyJudged + 2
 	for i := range results {
-		// The last limiter is the first to reply.
 		one, numbers := []run{{call.permits[i], 1}}, reply
 		if !call.single && !reply.Brief {
-			its := reply.From(each * (members - 1 - i))
+			its := reply.From(each * i)
 			if len(its) < each {
 				return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(its))
 			}
@@ -344,7 +356,6 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 		if err != nil {
 			return nil, false, err
 		}
-		again = again || a.again
 		results[i] = newSplit(a, one).next()
 		call.replaced = call.replaced || a.replaced
 		results[i].Drift, results[i].Replaced = a.drift, call.replaced
@@ -352,7 +363,7 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 			results[i].Records = call.reserved[i]
 		}
 	}
-	return results, again, nil
+	return results, false, nil
 }
 
 // A groupWithdrawal has the unowned permits of a Group call.

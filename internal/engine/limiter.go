@@ -349,6 +349,27 @@ func (l *Limiter) run(ctx context.Context, call *redisx.Call) (
 	return reply, ambiguous, err
 }
 
+// heal makes the limiter plain (scripts/heal.lua), and returns the permits by which its value
+// was wrong. given is the text of the GivenRate of the call that needs it, nil if it has none.
+func (l *Limiter) heal(ctx context.Context, given any) (drift int64, err error) {
+	args := argumentsOf(l.engine.session.boxed, "", 0, "", l.engine.now())
+	if given != nil {
+		args.put(argGivenRate, given)
+	}
+	began := time.Now()
+	for sent := 1; ; sent++ {
+		reply, _, err := l.run(ctx, newCall(healScript, args))
+		drift += reply.At(2)
+		if err != nil || reply.At(0) == 0 {
+			return drift, err
+		}
+		args.set(argPermits, reply.At(1))
+		if err := tooManyRounds(sent, began); err != nil {
+			return drift, err
+		}
+	}
+}
+
 // sessionLife is how long an unused session is remembered at least
 // (scripts/parts/session.lua). A copy that is sent later could be charged twice.
 const sessionLife = time.Minute

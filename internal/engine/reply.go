@@ -86,6 +86,9 @@ const (
 // and the us to wait if a lone caller is refused. The number of runs is checked
 // here, once, so that split may index without checks.
 func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
+	if reply.Len() == 1 { // the number of the limiter
+		return acquireReply{again: true}, nil
+	}
 	if reply.Brief {
 		if wait := reply.At(0); wait > 0 {
 			return acquireReply{judged: []int64{0, wait}, java: -1}, nil

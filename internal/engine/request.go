@@ -26,10 +26,12 @@ type request struct {
 	runs       []run       // of an acquire
 	permits    int64       // the sum over the runs
 	records    any         // for the permits, or the mark of the Client; boxed for go-redis
-	withdrawal *withdrawal // taken back with the request, nil if there is none
+	withdrawal *withdrawal // taken back before the request, nil if there is none
+	back       *request    // takes it back, for an acquire
 	start      time.Time
 	givenRate  any  // the text of a GivenRate, nil if acquires set no rate
 	portion    any  // what portion.text says about waiting callers, nil if nothing
+	healed     bool // heal.lua was called for it
 	numbers    bool // a caller wants more than yes or no
 	ambiguous  bool // a copy may be under way, or have been carried out
 
@@ -83,18 +85,26 @@ func newAcquire(l *Limiter, runs []run, withdrawal *withdrawal) *request {
 		limiter: l, script: acquireScript, session: e.session.boxed, number: e.requests.Add(1),
 		withdrawal: withdrawal, start: time.Now(),
 	}
+	if withdrawal != nil {
+		req.back = newRelease(l, 0, withdrawal)
+		req.number = e.requests.Add(1)
+	}
 	// A copy, because the batch reuses its own runs while an abandoned request may
 	// still need them.
 	req.runs = append(req.first[:0], runs...)
 	for _, run := range runs {
 		req.permits += run.permits * run.size()
 	}
-	// The number and the records share one string, because allocating is the larger
-	// part of making them.
-	room := wire.AppendNumber(make([]byte, 0, wire.NumberSize+wire.RecordSpace), req.number)
-	text := string(e.config.Layout.AppendAll(room, req.permits, e.config.Resolution > 0))
-	req.numberText, req.records = text[:wire.NumberSize], text[wire.NumberSize:]
+	req.makeRecords()
 	return req
+}
+
+// makeRecords makes the records of an acquire. The number and the records share one string,
+// because allocating is the larger part of making them.
+func (req *request) makeRecords() {
+	room := wire.AppendNumber(make([]byte, 0, wire.NumberSize+wire.RecordSpace), req.number)
+	text := string(req.limiter.engine.config.Layout.AppendAll(room, req.permits, false))
+	req.numberText, req.records = text[:wire.NumberSize], text[wire.NumberSize:]
 }
 
 // newRelease returns the request that gives permits back. With 0 permits it only
@@ -120,7 +130,12 @@ func (req *request) isRelease() bool { return req.script == releaseScript }
 // send sends the request until all of it is done, because one call of Redis
 // handles a bounded number of records. The reply is that of an acquire.
 func (req *request) send(ctx context.Context) (acquireReply, error) {
-	began, replaced := time.Now(), false
+	if req.back != nil {
+		if _, err := req.back.send(ctx); err != nil && !errors.Is(err, ErrNotInitialized) {
+			return acquireReply{}, err
+		}
+	}
+	began, replaced, drift := time.Now(), false, int64(0)
 	for sent := 1; ; sent++ {
 		reply, ambiguous, err := req.limiter.run(ctx, req.next())
 		req.ambiguous = req.ambiguous || ambiguous
@@ -132,9 +147,17 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 			judged, err = newAcquireReply(reply, len(req.runs))
 			done = !judged.again
 			replaced = replaced || judged.replaced
-			judged.replaced = replaced
+			judged.replaced, judged.drift = replaced, judged.drift+drift
+			if !done {
+				var healed int64
+				healed, err = req.limiter.heal(ctx, req.givenRate)
+				drift += healed
+				if req.healed = true; !req.ambiguous { // a record of the same name may be there
+					req.makeRecords()
+				}
+			}
 		}
-		if !done {
+		if !done && err == nil {
 			if err = ctx.Err(); err == nil {
 				err = tooManyRounds(sent, began)
 			}
@@ -198,7 +221,8 @@ const (
 	argNow        = 6
 	argResent     = 7
 	argNumbers    = 8
-	argAfter      = 9
+	argAfter      = 9 // of release.lua
+	argHealed     = 9 // of acquire.lua
 	argKept       = 10
 	argChannel    = 11
 	argResolution = 12
@@ -226,11 +250,14 @@ func (req *request) args() arguments {
 	if req.numbers {
 		args.put(argNumbers, 1)
 	}
-	if req.withdrawal != nil {
+	if req.healed {
+		args.put(argHealed, 1)
+	}
+	if req.isRelease() && req.withdrawal != nil {
 		args.put(argAfter, wire.Number(req.withdrawal.after))
 		args.put(argKept, req.withdrawal.kept)
 	}
-	if req.withdrawal != nil || req.isRelease() {
+	if req.isRelease() {
 		args.put(argChannel, wire.ChangedOf(req.limiter.Hash))
 	}
 	if !req.isRelease() && e.config.Resolution > 0 {

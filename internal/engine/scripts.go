@@ -16,6 +16,7 @@ import (
 var (
 	acquireScript    = repeatable("acquire")
 	releaseScript    = repeatable("release")
+	healScript       = repeatable("heal")
 	peekScript       = repeatable("peek")
 	repairScript     = repeatable("repair")
 	clearScript      = repeatable("clear")

@@ -328,6 +328,9 @@ func (reply Reply) At(i int) int64 {
 	return 0
 }
 
+// Len returns how many numbers a table has, 0 for a single number.
+func (reply Reply) Len() int { return len(reply.table) }
+
 // From returns the numbers from index i on, nil if there are none.
 func (reply Reply) From(i int) []int64 {
 	if i >= len(reply.table) {

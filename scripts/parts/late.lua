@@ -1,35 +1,18 @@
--- late.lua: recognizes copies of a request by the session.
+-- late.lua: recognizes copies of a request. A session (sessions.lua) with this number or a higher one marks the request
+-- as sent again, or as a late copy that no caller waits for: it is judged by the permits that it was granted before,
+-- none for a late copy. A number that is FAR ahead cannot be one of this Client, and is overwritten. The reply says
+-- that it may look again in a moment: even if another client has written the field, this Client must not ask without a
+-- break.
 --
--- A number that is FAR ahead cannot be one of this Client, and is ignored: the next request overwrites the
--- field. Any other higher number marks the request as a late copy. Its reply says that it may look again in
--- 10 ms: even if another client has written the field, this Client must not ask without a break.
+-- After it, held are these permits, nil for a new request; later are the us until it may look again.
 
--- lateness returns what the session says of its last request (session.lua), where that may matter, for the
--- request of a number. withdraws asks for it in any case. The result has
---   late      false, unless the session has this number or a higher one: then the request was sent again or
---             is a late copy, and late is the us until it may look again: 1, or 10 ms for a higher number
---   same      the session has this number
---   last      the number of the session's last request; nil where it does not matter
---   dated, amount, where, rate  its time; the permits it took, or minus those it gave back; the time of
---             their records (for a release as in session.lua); the rest of the field
---   held      the permits that this request was granted when it was carried out before, 0 for a late copy;
---             false for a new request
-local function lateness(l, number, withdraws)
+local held, later = nil, 1
+if f[5] and f[5] >= number then
   local FAR, TURN = 1000000000000, 10000 -- a million requests a second for eleven days; us
-  local done = { late = false, held = false }
-  if not (l.session and (l.session >= number or withdraws)) then -- the number comes first in the field
-    return done
+  local last, amount = string.match(f[5], '^(%d+) %d+ (%-?%d+) %d+')
+  if last == number then
+    held = math.max(0, tonumber(amount))
+  elseif last and #last == #number and last - number <= FAR then
+    held, later = 0, TURN
   end
-  local last, dated, amount, where, rate = string.match(l.session, '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')
-  if not last or #last ~= #number or last - number > FAR then
-    return done
-  end
-  done.last, done.dated, done.amount, done.where, done.rate = last, dated, tonumber(amount), where, rate
-  done.same = last == number
-  done.late = last >= number and (done.same and 1 or TURN)
-  done.held = done.late and (done.same and done.amount or 0)
-  if done.same then -- WAIT counts the writes of its own connection, not those of an earlier copy's
-    l.hash('HSET', l.field, l.session)
-  end
-  return done
 end

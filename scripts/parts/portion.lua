@@ -14,103 +14,87 @@
 -- ARGV[14]  the permits that the callers of this Client in line want; those that it was granted in the last
 --           interval; those that it has left and that are still there; those that it was granted
 --           in the last eighth of an interval; those that Java took lately, or - if no Java client uses the
---           limiter; 1 to count these (java.lua). Missing or empty if none of its callers stood in line
+--           limiter; 1 to count these. Missing or empty if none of its callers stood in line
 --           lately, or if a caller of this call does not wait, because such a caller takes the permits that
 --           are there. So with ARGV[14] all runs stand in line, and the number of permits that were granted
 --           (held) tells which requests got them
-
--- otherWaiters returns the permits that other Clients want, and how many of them are of Clients whose
--- sessions come first in order; their entries in the field; then the permits that this Client wants by the
--- field (a text, or nil), and until when that counts.
-local function otherWaiters(l)
-  local LONGEST = 8000 -- bytes: about 190 Clients
-  local field = string.sub(l.hash('HGET', 'waiting') or '', 1, LONGEST)
-  local others, ahead, crowd, noted, till = 0, 0, {}, nil, 0
-  for session, n, at in string.gmatch(field, '(%S+) (%d+) (%d+);') do
-    local counts = tonumber(at) or 0
-    if session == l.field then
-      noted, till = n, counts
-    elseif counts > l.now and counts <= l.now + l.interval + 1000 then
-      others = others + (tonumber(n) or 0)
-      if session < l.field then
-        ahead = ahead + (tonumber(n) or 0)
-      end
-      crowd[#crowd + 1] = session .. ' ' .. n .. ' ' .. at .. ';'
-    end
-  end
-  return others, ahead, crowd, noted, till
-end
-
--- portionOfJava returns the permits that belong to Java, which took some lately, beside Clients of Go: a
--- number that may have a fraction. turn counts the intervals.
-local function portionOfJava(l, took, clients, turn)
-  local LOOKS, LEAST, EVERY = 32, 0.16, 500 -- EVERY in ms
-  local fair = l.rate / (clients + 1)
-  if turn % LOOKS == 0 then -- it may have come, and want many permits at a time
-    return fair
-  end
-  local looks = turn % math.ceil(EVERY / math.max(1, l.interval)) == 0
-  return math.min(fair, 2 * took + (looks and math.max(LEAST, l.rate / LOOKS) or 0))
-end
-
--- portion reads argument, which is ARGV[14], for a call whose first request is for first permits. It returns
+-- After it, share has
 --   quota   the permits that callers in line may take; nil without a bound
 --   paced   quota is less than the portion leaves, and more of the portion may be taken soon
 --   beside  some permits are left to Java
 --   java    the permits that Java has taken; nil if they were not counted
 --   wants   the permits that they want, a text
 --   crowd   the entries of the other Clients in the field
---   mine    until when the entry of this Client counts, 0 if it wants another number now
-local function portion(l, argument, first)
-  local wants, holds, left, recent, took, counts =
-    string.match(argument, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d)$')
-  local others, ahead, crowd, noted, till = otherWaiters(l)
-  -- Other Clients leave no more than the portion, so a request for more would never be granted. The portion
-  -- of a Client that holds nothing is at least its first request: its entry says that it wants that many.
-  local least = math.min(MOST, math.ceil(first * others / math.max(1, l.rate - first)))
-  if tonumber(holds) == 0 and first <= l.rate and least > tonumber(wants) then
-    wants = string.format('%d', least)
+--   till    until when the entry of this Client counts, 0 if it wants another number now
+
+local LONGEST, LOOKS, LEAST, EVERY, GOLDEN = 8000, 32, 0.16, 500, 0.6180339887 -- bytes: about 190 Clients; EVERY in ms
+local wants, holds, keeps, recently, took, counts =
+  string.match(ARGV[14], '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d)$')
+local n = tonumber(ARGV[RUNS]) or all -- of the first request
+local others, ahead, crowd, noted, till = 0, 0, {}, nil, 0
+local field = string.sub(redis.call('HGET', KEYS[1], 'waiting') or '', 1, LONGEST)
+for session, permits, time in string.gmatch(field, '(%S+) (%d+) (%d+);') do
+  local ends, many = tonumber(time) or 0, tonumber(permits) or 0
+  if session == ARGV[2] then
+    noted, till = permits, ends
+  elseif ends > now and ends <= now + interval + 1000 then
+    others = others + many
+    ahead = ahead + (session < ARGV[2] and many or 0)
+    crowd[#crowd + 1] = session .. ' ' .. permits .. ' ' .. time .. ';'
   end
-  local p = { quota = nil, paced = false, beside = false, java = nil,
-    wants = wants, crowd = crowd, mine = noted == wants and till or 0 }
-  if counts == '1' then
-    -- include parts/java.lua
-    p.java = takenByJava(l)
+end
+holds, took = tonumber(holds), tonumber(took)
+-- Other Clients leave no more than the portion, so a request for more would never be granted. The portion of a
+-- Client that holds nothing is at least its first request: its entry says that it wants that many.
+local least = math.min(MOST, math.ceil(n * others / math.max(1, rate - n)))
+if holds == 0 and n <= rate and least > tonumber(wants) then
+  wants = string.format('%d', least)
+end
+share = { quota = nil, paced = false, beside = false, java = nil, wants = wants, crowd = crowd,
+  till = noted == wants and till or 0 }
+if counts == '1' then -- the outstanding permits, times the part of Java in the newest 100 records
+  -- include parts/count.lua
+  -- include parts/go.lua
+  local java, sum, newest = 0, 0, redis.call('ZRANGE', KEYS[3], '-100', '-1')
+  for i = 1, #newest do
+    local permits = count(newest[i])
+    sum, java = sum + permits, java + (ofGo(newest[i]) and 0 or permits)
   end
-  took = tonumber(took)
-  local turn = math.floor(l.now / math.max(1, l.interval))
-  local part, java = 0, 0
-  if took then
-    took = math.max(took, p.java or 0)
-    part = portionOfJava(l, took, #crowd + 1, turn)
-    local GOLDEN = 0.6180339887 -- rounds up and down in turn
-    java = math.floor(part + math.floor(turn / 2) * GOLDEN % 1)
+  local MUCH = 1099511627776 -- 2^40: the reply has room for that
+  share.java = sum > 0 and math.min(MUCH, math.ceil(java / sum * math.max(0, rate - value))) or 0
+end
+local turn = math.floor(now / math.max(1, interval)) -- counts the intervals
+local part, java = 0, 0
+if took then
+  took = math.max(took, share.java or 0)
+  part = rate / (#crowd + 2)
+  if turn % LOOKS ~= 0 then -- otherwise it may have come, and want many permits at a time
+    local looks = turn % math.ceil(EVERY / math.max(1, interval)) == 0
+    part = math.min(part, 2 * took + (looks and math.max(LEAST, rate / LOOKS) or 0))
   end
-  local mine = (l.rate - part) * wants / (wants + others)
-  local large = took and took > 0 and first > mine -- such a request would never be granted
-  p.beside = java > 0 or large
-  if others > 0 or p.beside then
-    -- Rounded at both ends, in the order of the sessions, the portions of all add up to the rate.
-    local each = (l.rate - java) / (wants + others)
-    local whole = math.floor(each * (ahead + wants)) - math.floor(each * ahead)
-    if large then -- a Client that holds nothing may take more in every other interval, and Java in the others
-      whole = tonumber(holds) == 0 and turn % 2 == 0 and math.max(whole, first) or 0
-    elseif not p.beside then
-      whole = math.max(1, whole)
-    end
-    local due, pace = math.max(0, whole - holds), nil
-    if not took or took == 0 then
-      -- Permits taken at one moment come back at one moment, and the edge of a second then decides how many
-      -- of them a Client got in it. So a Client takes half of its portion in an eighth of an interval, and a
-      -- quarter if its callers want more than the portion, for some of them would wait for two whole
-      -- intervals. From then on its permits come back apart. Beside Java, others would take what it leaves.
-      local parts = tonumber(wants) > whole and 4 or 2
-      local burst = math.max(first, math.ceil(whole / parts))
-      pace = math.max(0, burst - recent)
-    end
-    p.paced = pace and pace < due or false
-    local still = math.min(left, math.max(0, l.value))
-    p.quota = math.min(due, pace or due) + math.ceil(still * wants / (wants + others))
+  java = math.floor(part + math.floor(turn / 2) * GOLDEN % 1) -- rounds up and down in turn
+end
+local large = took and took > 0 and n > (rate - part) * wants / (wants + others) -- it would never be granted
+share.beside = java > 0 or large
+if others > 0 or share.beside then
+  -- Rounded at both ends, in the order of the sessions, the portions of all add up to the rate.
+  local each = (rate - java) / (wants + others)
+  local portion = math.floor(each * (ahead + wants)) - math.floor(each * ahead)
+  if large then -- a Client that holds nothing may take more in every other interval, and Java in the others
+    portion = holds == 0 and turn % 2 == 0 and math.max(portion, n) or 0
+  elseif not share.beside then
+    portion = math.max(1, portion)
   end
-  return p
+  local due = math.max(0, portion - holds)
+  local quick = due
+  if not took or took == 0 then
+    -- Permits taken at one moment come back at one moment, and the edge of a second then decides how many of them a
+    -- Client got in it. So a Client takes half of its portion in an eighth of an interval, and a quarter if its
+    -- callers want more than the portion, for some of them would wait for two whole intervals. From then on its
+    -- permits come back apart. Beside Java, others would take what it leaves.
+    local burst = math.max(n, math.ceil(portion / (tonumber(wants) > portion and 4 or 2)))
+    quick = math.min(due, math.max(0, burst - tonumber(recently)))
+  end
+  share.paced = quick < due
+  share.quota = quick + math.ceil(math.min(tonumber(keeps), math.max(0, value)) * wants / (wants + others))
 end

@@ -1,12 +1,10 @@
--- waiting.lua: tells other Clients that callers of this Client wait.
+-- waiting.lua: tells other Clients that callers of this Client wait, so that they leave it a portion
+-- (portion.lua). A note is valid until an interval and a second from now, and a call renews it only if it is half
+-- a second old.
 
--- noteWaiting notes that callers of this Client wait, so that other Clients leave them a portion. A note is
--- valid until an interval and a second from now, and a call renews it only if it is half a second old.
-local function noteWaiting(l, p)
-  local LIFE, OLD = 1000, 500 -- ms beyond an interval
-  if p.mine < l.now + l.interval + OLD then
-    local till = string.format('%d', l.now + l.interval + LIFE)
-    p.crowd[#p.crowd + 1] = l.field .. ' ' .. p.wants .. ' ' .. till .. ';'
-    l.hash('HINT', 'waiting', table.concat(p.crowd)) -- a hint: a server without memory skips it
-  end
+local LIFE, OLD = 1000, 500 -- ms beyond an interval
+if share.till < now + interval + OLD then
+  local crowd = share.crowd
+  crowd[#crowd + 1] = ARGV[2] .. ' ' .. share.wants .. ' ' .. string.format('%d;', now + interval + 1000)
+  redis.pcall('HSET', KEYS[1], 'waiting', table.concat(crowd)) -- a hint: a server without memory skips it
 end

@@ -22,7 +22,7 @@ func onRedis(t *testing.T, spec func(b *Bench)) {
 	spec(NewBench(t, s.Client(t), s.Admin()))
 }
 
-// Repair joins the other records and keeps those of reservations: their settlements give everything back.
+// Calls and Repair join the other records and keep those of reservations: their settlements give everything back.
 // One call of Repair handles fewer records than these. In the format fI some of them choose the same name.
 func TestRepairKeepsReservations(t *testing.T) {
 	const rate, reserved, many, others = 10_000_000, 500, 2600, 300
@@ -39,7 +39,7 @@ func TestRepairKeepsReservations(t *testing.T) {
 			before := l.Size()
 			repaired, err := l.Repair(l.Context())
 			l.Want(err)
-			if before != many+others || repaired.Records < many || repaired.Records > many+2 ||
+			if before < many || repaired.Records < many || repaired.Records > many+2 ||
 				repaired.Drift != 0 {
 				l.Errorf("%s: of %d records: %+v; want those of reservations to stay", f.Since, before,
 					repaired)

@@ -1,0 +1,184 @@
+-- plain.lua: reads a limiter and finds out what is left, in a straight line. It repairs nothing: if something
+-- must be repaired first, the script replies the number of the limiter, having written nothing, and the Client calls
+-- heal.lua and sends the call again.
+--
+-- Plain is a limiter whose keys are of their kinds, and whose fields are integers up to 2^53; whose oldest record is not too far ahead; and whose value can be believed, or
+-- can be put right by the sum of at most LIVE records. The value is summed in four cases:
+--   1. It cannot be right: it is missing, or above the rate.
+--   2. It may be that of another rate or interval: it is an own value without a voucher (write.lua), the hash is
+--      new, or versions with different intervals take turns.
+--   3. Records have expired, and few are left, or the oldest one and the oldest that counts lie in different
+--      pieces of time, as long as an interval each. That is so once an interval, whichever client calls: Java may
+--      leave the value wrong (by a release, or a request that it sent twice), and that must not last longer.
+-- A Java whose clock is ahead removes records before Go finds them expired. So where none has expired, the first
+-- request of a Client in ten seconds looks (one without a session in one ms of IN): a few records confirm the
+-- value, otherwise heal.lua sums it, once in ten seconds, or in an interval if that is longer. Until then
+-- permits that Java has released can be used. The field `checked` has the time of the last look that did not.
+--
+-- A given rate is what the call sets where no rate is set: `rate interval keep 0`, the times in ms. One that
+-- ends in 1 also replaces another rate, interval or keep alive. The records stay, and their permits count against
+-- the new rate, even if only the hash was gone. The type is OVERALL where none is set, and stays otherwise.
+-- While versions with different intervals take turns, each counts the records of its own interval, and none
+-- removes records that another one still counts: the field `longest` holds the longest interval that was in use
+-- lately, and until when records and keys stay for it. Older versions write two more numbers.
+--
+-- Before it: kind and given are the type and the given rate; healed, heal.lua was called for this call; asked, a
+-- caller asks for numbers; member, the number of the limiter; at, now and us (common_time.lua), and timed, if
+-- they are the server's. After it:
+--   rate, interval, keep, own  the configuration; set, it is to be written; replaces, in place of another one
+--   endless         with it the hash loses its time to live: it has that of a keep alive, or of no rate
+--   span, longest   the longest interval in use; what the field is to hold, '' if it must go, nil if it stays
+--   stored, value   the value string, nil if it is no integer; the permits that are left
+--   drift           permits by which the value was wrong: above 0 if it was too small
+--   gone, dead      how many records have expired, from the oldest on; how many of these are to be removed
+--   more            further records have expired that still count: a call counts up to DEAD of them. So a call that
+--                   lacks permits must not be judged
+--   first, since    the oldest record that counts, empty if there is none; its time
+--   recent, look    the session is of these ten seconds; it must note that the value was looked at
+--   vouched         the value is not an own one, or has a voucher of these ten seconds
+
+local MOST, FROM, TO = 9007199254740992, 18, 26 -- 2^53; the time in a session, without its last four digits
+local DEAD, LIVE, FEW, TEN, IN, DIE = 1000, 2000, 10, 10000, 17, 250
+local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type', 'keepAliveTime', ARGV[2], 'longest')
+local text, oldest = redis.pcall('GET', KEYS[2]), redis.pcall('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+if f.err or oldest.err or type(text) == 'table' then
+  return { member }
+end
+
+local there, set, endless, was, lasted = f[1] and f[2] and f[3], given ~= '', false, nil, 0
+if there and set then
+  set = string.sub(given, -1) == '1'
+    and string.sub(given, 1, -2) ~= f[1] .. ' ' .. f[2] .. ' ' .. (f[4] or 0) .. ' '
+end
+local replaces = there and set
+if set then
+  local r, i, k = string.match(given, '^(%d+) (%d+) (%d+) ')
+  endless = k == '0' and (not there or (tonumber(f[4] or 0) or 0) > 0)
+  was, lasted = there and tonumber(f[1]), there and tonumber(f[2]) or 0
+  f[1], f[2], f[3], f[4] = r, i, there and f[3] or '0', k
+elseif not there then
+  return redis.error_reply('NOTINIT no rate is set')
+end
+local rate, interval, keep, own = tonumber(f[1]), tonumber(f[2]), tonumber(f[4] or 0), f[3] == '1'
+if not rate or not interval or not keep or rate % 1 + interval % 1 + keep % 1 ~= 0
+  or rate > MOST or interval > MOST or keep > MOST or rate < -MOST or interval < -MOST then
+  return { member }
+elseif kind ~= (own and '1' or '0') then
+  return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
+end
+
+local span, longest, afresh, vouched = interval, nil, set and (own or not was or lasted ~= interval), true
+if f[6] or lasted > interval then
+  local HOUR = 3600000 -- ms; bounds how long the records of an unused version are kept
+  local other, till = string.match(f[6] or '', '^(%d+) (%d+) ?%d* ?%-?%d*$')
+  other, till = tonumber(other or 0) or 0, tonumber(till or 0) or 0
+  if till <= now or till > now + HOUR or other < 1 or other > MOST then
+    longest, afresh, other = f[6] and '', afresh or other > interval, 0
+  end
+  if lasted > interval and lasted <= MOST and lasted % 1 == 0 then
+    other = math.max(other, lasted)
+    till = now + math.min(other, HOUR)
+  end
+  longest = other > 0 and string.format('%d %d', other, till) or longest
+  if interval > 0 and other > interval then
+    span, afresh = other, true
+  end
+end
+if own then
+  local voucher = redis.call('HGET', KEYS[1], 'session:' .. KEYS[2]) or ''
+  afresh = afresh or tonumber(string.match(voucher, '^%d+ %d+ 0 0 (%-?%d+)$') or '') ~= rate
+  vouched = string.sub(voucher, FROM, TO) == string.sub(at, 1, 9) and not afresh
+end
+local stored = tonumber(text)
+if stored and (stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
+  stored = nil
+end
+local value = stored
+if afresh then
+  value = nil
+elseif set and value then
+  value = value + rate - was
+end
+local believed, sums = value, not value or value > rate or value < -MOST
+
+local since, first, gone, dead, live, back, look = tonumber(oldest[2]), oldest, 0, 0, nil, 0, false
+if oldest[1] and not since then -- not every Lua reads inf as a number
+  since = string.sub(oldest[2], 1, 1) == '-' and -math.huge or math.huge
+end
+local recent = f[5] and string.sub(f[5], FROM, TO) == string.sub(at, 1, 9)
+if interval <= 0 then -- Java accepts any interval: permits are back at once
+  gone = oldest[1] and redis.call('ZCARD', KEYS[3]) or 0
+  dead, live, first = gone, 0, {}
+elseif since and since <= now - interval then
+  gone = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - interval))
+  live = redis.call('ZCARD', KEYS[3]) - gone
+  dead = span == interval and gone or redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - span))
+  first = live > 0 and redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES') or {}
+  local piece = math.floor(since / interval)
+  since = tonumber(first[2]) or math.huge
+  sums = sums or live <= FEW or math.floor(since / interval) ~= piece
+elseif since and not recent and not sums and not healed then
+  look = f[5] or now % IN == 0
+end
+local more = dead > DEAD
+if more and (sums or not believed or span > interval) then
+  return { member }
+elseif more then
+  dead = DEAD
+end
+
+if first[1] and since > now then
+  -- include parts/ahead_of.lua
+  local far
+  far, since = tooFar(first[1], since)
+  if far and timed and not healed then
+    return { member }
+  end
+end
+
+if sums or look then
+  live = live or redis.call('ZCARD', KEYS[3])
+  if sums and live > LIVE and not healed then
+    return { member }
+  end
+  sums = sums and live <= LIVE
+end
+local few, sum = look and live <= FEW, 0
+if gone > 0 and believed or sums or few then
+  local from = believed and 0 or gone
+  local some = redis.call('ZRANGE', KEYS[3], from, (sums or few) and '-1' or (more and dead or gone) - 1)
+  for i = 1, #some do
+    local a, b, c, d = string.byte(some[i], -4, -1) -- count.lua
+    local n = d and a + b * 256 + c * 65536 + d * 16777216 or 0
+    if from + i <= gone then
+      back = back + n
+    else
+      sum = sum + n
+    end
+  end
+end
+if look and not (few and rate - sum == value) then
+  local checked, piece = tonumber(redis.call('HGET', KEYS[1], 'checked')) or 0, math.max(TEN, interval)
+  if math.floor(checked / piece) ~= math.floor(now / piece) then
+    redis.pcall('HSET', KEYS[1], 'checked', at) -- a hint
+    if checked ~= 0 then
+      return { member }
+    end
+  end
+end
+if not first[1] and not more then
+  value = rate
+elseif sums then
+  value = rate - sum
+else
+  value = (value or stored or 0) + back
+  if more then
+    value = math.min(rate, value)
+  elseif gone > 0 and value + live > rate and not healed then
+    return { member } -- a record holds a permit or more
+  end
+end
+local drift = believed and value ~= believed and interval > 0 and value - believed - back or 0
+if first[1] and (timed and us or now) % DIE == 0 and not healed and redis.call('ZCARD', KEYS[3]) > LIVE + gone then
+  return { member }
+end
