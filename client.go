@@ -61,7 +61,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	}
 	config := engine.Config{
 		ID: s.id, MapName: s.mapper, Err: s.validate(rdb, opts),
-		Clock: s.clock, Resolution: s.resolution, GoOnly: s.goOnly, Observed: s.observer != nil,
+		Clock: s.clock, GoOnly: s.goOnly, Observed: s.observer != nil,
 		Remember: s.refusals,
 	}
 	if config.Err == nil {

@@ -61,27 +61,6 @@ func ExampleRateLimiter_Acquire() {
 	// context deadline exceeded
 }
 
-func ExampleWithResolution() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
-	defer rdb.Close()
-	client := rratelimiter.New(rdb, rratelimiter.WithResolution(time.Second))
-	defer client.Close()
-	limiter := client.RateLimiter("mails")
-	if _, err := limiter.TrySetRate(ctx, rratelimiter.Overall, 1_000_000, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	for range 500 {
-		if err := limiter.Acquire(ctx, 1); err != nil {
-			log.Fatal(err)
-		}
-	}
-	records, err := rdb.ZCard(ctx, "{mails}:permits").Result()
-	fmt.Println(records < 20, err) // one for each second it took
-	// Output:
-	// true <nil>
-}
-
 func ExampleWithRefusalCache() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})

@@ -24,17 +24,16 @@ func (set option) apply(s *settings) { set(s) }
 
 // settings are set by the options of New.
 type settings struct {
-	id         string
-	clock      func() time.Time
-	mapper     func(string) string
-	redisson   string // WithRedisson
-	format     int    // of records, an index of wire.Layouts; below 0 if redisson has none
-	resolution time.Duration
-	refusals   time.Duration // WithRefusalCache
-	goOnly     bool
-	replicas   *redisx.Confirmation // WithMinReplicas; nil without it
-	outage     outage.Settings
-	observer   Observer // nil for none
+	id       string
+	clock    func() time.Time
+	mapper   func(string) string
+	redisson string        // WithRedisson
+	format   int           // of records, an index of wire.Layouts; below 0 if redisson has none
+	refusals time.Duration // WithRefusalCache
+	goOnly   bool
+	replicas *redisx.Confirmation // WithMinReplicas; nil without it
+	outage   outage.Settings
+	observer Observer // nil for none
 }
 
 // WithID sets the ID of the Client, the scope of its PerClient limits: Clients with one ID
@@ -60,15 +59,6 @@ func WithClock(now func() time.Time) Option {
 // would belong to different limiters. The default keeps names as they are.
 func WithNameMapper(mapName func(name string) string) Option {
 	return option(func(s *settings) { s.mapper = mapName })
-}
-
-// WithResolution makes the Client keep one record for all permits that Go takes from a
-// limiter in a slot of d, instead of one for each grant. An interval then has at most
-// interval/d+1 records of Go, and permits come back up to d late, never early. Java sees
-// ordinary records. All Clients of a limiter should have the same resolution. d is at
-// least 1 ms; a fraction of a ms is dropped. The default is 0: a record for each grant.
-func WithResolution(d time.Duration) Option {
-	return option(func(s *settings) { s.resolution = d })
 }
 
 // WithRefusalCache makes the Client repeat the refusals of Redis from memory. Once Redis has said
@@ -182,8 +172,6 @@ func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 	case s.format < 0:
 		return refuse("version of WithRedisson", strconv.Quote(s.redisson),
 			fmt.Sprintf("be a release of three numbers, %s or later", wire.Layouts[wire.FI].Since))
-	case tooShort(s.resolution):
-		return refuse("resolution", s.resolution, "be 0 or at least 1ms")
 	case tooShort(s.refusals):
 		return refuse("longest", s.refusals, "be 0 or at least 1ms")
 	case s.outage.Fixed && !(s.outage.Share > 0 && s.outage.Share <= 1): // or not a number

@@ -65,9 +65,9 @@ func (set rateOption) applyRate(o *rateOptions) { set(o) }
 // not, and each release gives all of its keys d to live (keepAliveTime in Redisson,
 // 3.38.0 and later). d is at least the interval; a fraction of a ms is dropped. If d is
 // less than a second above the interval, Go gives the keys an interval and a second, lest
-// a caller wait for permits of a limiter that has just expired; an acquire adds the
-// resolution (WithResolution). A request for more than the rate changes nothing. The
-// default is 0: the limiter does not expire. For a Keyed it is two intervals.
+// a caller wait for permits of a limiter that has just expired. A request for more than
+// the rate changes nothing. The default is 0: the limiter does not expire. For a Keyed it
+// is two intervals.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive, o.keepSet = d, true })
 }

@@ -56,7 +56,7 @@ var (
 // and returns nil without an error if it is refused. Redisson has no counterpart; its clients see
 // ordinary records.
 //
-// Each reservation is a script call and a record of its own, which WithResolution does not merge.
+// Each reservation is a script call and a record of its own.
 // If a Fallback decides, Redis has no record of it, and Settle changes nothing: the estimate
 // counts. The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Reserve(

@@ -16,8 +16,8 @@ import (
 // ended that no call has counted yet, and more than 1,000 have not ended.
 //
 // RetryAfter is exact to the microsecond unless more than 5,000 grants have to end first: then it
-// is ResetAfter. It is at most an interval, plus the resolution (WithResolution). If the clock of
-// another client is ahead, it may be longer by a tenth of an interval, at most a second.
+// is ResetAfter. It is at most an interval. If the clock of another client is ahead, it may be
+// longer by a tenth of an interval, at most a second.
 // ResetAfter has the same bounds, and is rounded up to a ms.
 //
 // Debt is the number of permits charged beyond what was left. A Charge is never refused, so its RetryAfter

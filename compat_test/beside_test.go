@@ -68,7 +68,7 @@ const goActs = "Go acts, Java sees"
 func (g *generation) directions() map[string]map[string]side {
 	of := func(a, b side) map[string]side {
 		sides := map[string]side{"a": a, "b": b, "java": g.javas[0], "java2": g.javas[1], "go": g.gos[0],
-			"go2": g.gos[1], "coarse": g.coarse, "new": newest.javas[1]}
+			"go2": g.gos[1], "new": newest.javas[1]}
 		for format, s := range writers {
 			sides[format] = s
 		}

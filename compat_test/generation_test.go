@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
@@ -24,12 +23,11 @@ type generation struct {
 	peer    *javapeer.Peer
 	javas   []*javaSide
 	gos     []*goSide
-	coarse  *goSide // with a resolution
 }
 
 // newest is the release of the pom, which most specs use. It runs as long as the
 // suite. The others run one at a time, each as long as its specs.
-var newest = &generation{version: "4.7.0", javas: javas, gos: gos, coarse: &goSide{}}
+var newest = &generation{version: "4.7.0", javas: javas, gos: gos}
 
 // older are the other generations under test. Each but the first differs from the
 // one before it. By default only the two that differ most are tested.
@@ -57,7 +55,7 @@ var older = func() (list []*generation) {
 func newGeneration(version string) *generation {
 	g := &generation{version: version}
 	g.javas = []*javaSide{{client: "j1", from: g}, {client: "j2", from: g}}
-	g.gos, g.coarse = []*goSide{{format: g.beside()}, {format: g.beside()}}, &goSide{format: g.beside()}
+	g.gos = []*goSide{{format: g.beside()}, {format: g.beside()}}
 	return g
 }
 
@@ -88,7 +86,6 @@ func (g *generation) start(ctx SpecContext) {
 	for _, s := range g.gos {
 		s.start()
 	}
-	g.coarse.start(rratelimiter.WithResolution(50 * time.Millisecond))
 }
 
 // since reports whether this is that version or a later one.

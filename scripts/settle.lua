@@ -121,7 +121,7 @@ for i = 1, #members do
     free = tonumber(ARGV[from + 3]), channel = ARGV[from + 4], idle = tonumber(ARGV[from + 8] or '') }
   local more = (ARGV[from + 5] or '') ~= '' and ARGV[from + 5] or '0'
   l.request = { number = ARGV[3], all = tonumber(more), text = more,
-    records = ARGV[from + 6] or '', slot = 0, given = given }
+    records = ARGV[from + 6] or '', lease = 0, given = given }
   l.absent = err and l.settles.reserved > 0 and string.find(err.err, '^NOTINIT')
   if err and not l.absent then
     return err

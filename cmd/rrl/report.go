@@ -287,7 +287,7 @@ func (r report) record(record *inspect.Record, row func(cells ...any)) {
 	}
 	age := r.At.Sub(record.At).Milliseconds()
 	since := words.Span(age)
-	if age < 0 { // dated by the end of a lease or of a slot
+	if age < 0 { // dated by the end of a lease
 		since = in(-age)
 	}
 	back := "is back"

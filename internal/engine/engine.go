@@ -32,10 +32,9 @@ type Config struct {
 	// there would claim the permits of other clients.
 	Layout, Plain *wire.Layout
 
-	Resolution time.Duration // of the records; 0 for one record per grant
-	GoOnly     bool          // no Java client uses these limiters
-	Observed   bool          // measure Result.Queued
-	Remember   time.Duration // how long refusals are remembered; 0: not at all
+	GoOnly   bool          // no Java client uses these limiters
+	Observed bool          // measure Result.Queued
+	Remember time.Duration // how long refusals are remembered; 0: not at all
 
 	// MayLease is false while Redis may not know all grants of a limiter. NoteLease is called with the
 	// permits that a lease takes, and below 0 with those that it gives back. An Engine that takes no
@@ -93,7 +92,7 @@ func New(config Config) *Engine {
 	e.refusals.init(config.Remember)
 	e.leases.init(e)
 	if config.Err == nil {
-		e.mark = string(config.Layout.Append(nil, 0, config.Resolution > 0))
+		e.mark = string(config.Layout.Append(nil, 0))
 	}
 	return e
 }

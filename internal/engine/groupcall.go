@@ -309,13 +309,9 @@ func (call *groupCall) commonArgs(places int) arguments {
 // args returns ARGV of all.lua for the keys of these types.
 func (call *groupCall) args(types [MaxMembers]int) arguments {
 	g, e := call.group, call.group.engine
-	merged := e.config.Resolution > 0 && call.reserved == nil // a reservation has records of its own
 	args := call.commonArgs(argMembers - 1 + len(argsOfEach)*(len(g.limiters)-1))
-	switch {
-	case merged:
-		args.set(argResolution, e.config.Resolution.Milliseconds())
-	case call.lease > 0:
-		args.set(argResolution, -call.lease.Milliseconds())
+	if call.lease > 0 {
+		args.set(argLease, -call.lease.Milliseconds())
 	}
 	for i, l := range g.limiters {
 		args.set(argOf(argType, i), int(types[i]))
@@ -324,7 +320,7 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 			args.set(argOf(argRecords, i), call.reserved[i])
 		} else {
 			room := make([]byte, 0, wire.RecordSpace)
-			args.set(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i], merged))
+			args.set(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i]))
 		}
 		if l.given != nil {
 			args.set(argOf(argGivenRate, i), l.given.text)

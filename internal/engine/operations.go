@@ -287,7 +287,7 @@ func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
 	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
 		// Each call has random bytes of its own: two records of equal bytes would
 		// be one member of the sorted set.
-		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1, false)
+		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1)
 		args := argumentsOf(l.engine.session.boxed, "", cursor, pattern, l.engine.now())
 		args.put(argChannel, wire.ChangedOf(l.Hash))
 		args = append(args, layout.Header, most)
@@ -343,7 +343,7 @@ type Booking struct {
 
 // NewRecord returns a record of some permits.
 func (l *Limiter) NewRecord(permits uint32) string {
-	return string(l.engine.config.Layout.Append(make([]byte, 0, wire.RecordSpace), permits, false))
+	return string(l.engine.config.Layout.Append(make([]byte, 0, wire.RecordSpace), permits))
 }
 
 // NextNumber returns a number for a booking. The numbers of a Client only grow.
@@ -359,8 +359,8 @@ func (l *Limiter) Book(
 	// The number makes the booking idempotent: Redis recognises a copy by it.
 	args[argNumber-1] = wire.Number(number)
 	for i, b := range bookings {
-		args.put(argResolution+2*i, b.At)
-		args.put(argResolution+2*i+1, b.Record)
+		args.put(argBooked+2*i, b.At)
+		args.put(argBooked+2*i+1, b.Record)
 	}
 	return changes(ctx, l, func(ctx context.Context) (bool, error) {
 		reply, _, err := l.run(ctx, aloneCall(bookScript, args))

@@ -103,7 +103,7 @@ func newAcquire(l *Limiter, runs []run, withdrawal *withdrawal) *request {
 // because allocating is the larger part of making them.
 func (req *request) makeRecords() {
 	room := wire.AppendNumber(make([]byte, 0, wire.NumberSize+wire.RecordSpace), req.number)
-	text := string(req.limiter.engine.config.Layout.AppendAll(room, req.permits, false))
+	text := string(req.limiter.engine.config.Layout.AppendAll(room, req.permits))
 	req.numberText, req.records = text[:wire.NumberSize], text[wire.NumberSize:]
 }
 
@@ -213,23 +213,24 @@ func (req *request) releaseDone(reply redisx.Reply) bool {
 // Runner sets argResent in all scripts that may be sent again. The headers of the
 // scripts describe the remaining ones.
 const (
-	argType       = 1
-	argSession    = 2
-	argNumber     = 3
-	argPermits    = 4
-	argRecords    = 5
-	argNow        = 6
-	argResent     = 7
-	argNumbers    = 8
-	argAfter      = 9 // of release.lua
-	argHealed     = 9 // of acquire.lua
-	argKept       = 10
-	argChannel    = 11
-	argResolution = 12
-	argGivenRate  = 13
-	argPortion    = 14 // of acquire.lua, as below
-	argRuns       = 15
-	argMembers    = 15 // of all.lua
+	argType      = 1
+	argSession   = 2
+	argNumber    = 3
+	argPermits   = 4
+	argRecords   = 5
+	argNow       = 6
+	argResent    = 7
+	argNumbers   = 8
+	argAfter     = 9 // of release.lua
+	argHealed    = 9 // of acquire.lua and all.lua
+	argKept      = 10
+	argChannel   = 11
+	argLease     = 12
+	argBooked    = 12 // of book.lua
+	argGivenRate = 13
+	argPortion   = 14 // of acquire.lua, as below
+	argRuns      = 15
+	argMembers   = 15 // of all.lua
 )
 
 // args returns ARGV. Arguments that are rarely needed stand at the end, so that
@@ -259,9 +260,6 @@ func (req *request) args() arguments {
 	}
 	if req.isRelease() {
 		args.put(argChannel, wire.ChangedOf(req.limiter.Hash))
-	}
-	if !req.isRelease() && e.config.Resolution > 0 {
-		args.put(argResolution, e.config.Resolution.Milliseconds())
 	}
 	if req.givenRate != nil && !req.isRelease() {
 		args.put(argGivenRate, req.givenRate)

@@ -33,7 +33,7 @@ func (p Part) beyond(plain *wire.Layout) (permits int64, records string) {
 	switch {
 	case permits == 0:
 	case p.Records == "":
-		records = string(plain.AppendAll(nil, permits, false))
+		records = string(plain.AppendAll(nil, permits))
 	default:
 		records = wire.Beyond(p.Records, p.size(), permits)
 	}

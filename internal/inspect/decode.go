@@ -78,7 +78,7 @@ func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 		r.Permits, _ = wire.Permits(member)
 		if format, byGo := wire.Recognise(member); format >= 0 {
 			r.Format, r.ByGo = wire.Layouts[format].Name, byGo
-			r.Merged, r.Lease = wire.Merged(member, format), wire.Lease(member, format)
+			r.Lease = wire.Lease(member, format)
 		}
 		p.Records = append(p.Records, r)
 	}

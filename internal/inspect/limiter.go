@@ -109,7 +109,6 @@ type Record struct {
 	Permits int64     `json:"permits"` // its last four bytes
 	Format  string    `json:"format"`  // of Redisson; empty if no version writes such a record
 	ByGo    bool      `json:"by_go"`   // it bears the mark of Go
-	Merged  bool      `json:"merged"`  // it stands for several grants (WithResolution)
 	Lease   bool      `json:"lease"`   // it is, or was, dated by the end of a lease (WithLease)
 	Ahead   bool      `json:"ahead"`   // it is dated after the clock of the server
 	Over    bool      `json:"over"`    // it has expired; a later call removes it
@@ -193,8 +192,7 @@ type Change struct {
 	// Refused is an estimate of the refused requests of Go. A refusal writes nothing, so the estimate counts
 	// the request numbers of the sessions that left no record. It is too high for a Client of several
 	// limiters, which numbers its requests over all of them, and includes a Client only after its next grant.
-	// Refusals of Java are unknown. Refused is Unknown if one record stands for several grants
-	// (WithResolution).
+	// Refusals of Java are unknown.
 	Refused int64 `json:"refused_estimate"`
 }
 
@@ -250,9 +248,6 @@ func (l *Limiter) Since(before *Limiter, id string) Change {
 		granted = int64(float64(granted) * float64(passed) / float64(c.Seen))
 	}
 	c.Refused = max(0, l.requests(before)-granted)
-	if slices.ContainsFunc(now.Records, func(r Record) bool { return r.Merged }) {
-		c.Refused = Unknown
-	}
 	return c
 }
 

@@ -86,21 +86,3 @@ func TestSinceMany(t *testing.T) {
 		}
 	})
 }
-
-// Refusals are unknown if one record stands for several grants.
-func TestSinceWithAResolution(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rdb := redistest.MiniClient(t, redistest.Mini(t))
-		c := clientOn(t, rdb, rratelimiter.WithResolution(100*time.Millisecond))
-		l := c.RateLimiter("l")
-		set(t, l, rratelimiter.Overall, 100, 10*time.Second)
-		take(t, l, 1)
-		before := look(t, rdb, "l")
-		time.Sleep(time.Second)
-		take(t, l, 2, 3, 4)
-		got := look(t, rdb, "l").Since(before, "")
-		if got.ByGo != 9 || got.Refused != inspect.Unknown {
-			t.Errorf("%+v", got)
-		}
-	})
-}

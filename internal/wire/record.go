@@ -54,13 +54,7 @@ const (
 	// (scripts/parts/java.lua); one record of Java in 65,536 bears it by chance.
 	goMark = "\xd2G"
 
-	// A record that is merged (WithResolution) begins its random bytes with
-	// mergedMark, the same in all; the last free ones are left to chance.
-	free       = 4
-	mergedMark = goMark + "oRateLimit"
-
-	// leaseMark does so for a lease. What both have in common lets a record be dated ahead
-	// (scripts/parts/ahead.lua).
+	// leaseMark begins those of a lease. It lets the record be dated ahead (scripts/parts/ahead.lua).
 	leaseMark = goMark + "oRLease"
 
 	// reservedMark does so for a reservation. A record is settled by its name, so a release takes it last,
@@ -101,33 +95,29 @@ func (l *Layout) Size() int { return len(l.Header) + l.random + permitsSize }
 func (l *Layout) Marks() bool { return l.random >= 8 }
 
 // AppendAll appends the records of one grant: one, or several if a record cannot
-// hold all permits. Those of a Client with a resolution
-// bear the mark of records that are merged (scripts/acquire.lua).
-func (l *Layout) AppendAll(b []byte, permits int64, merged bool) []byte {
+// hold all permits.
+func (l *Layout) AppendAll(b []byte, permits int64) []byte {
 	for more := true; more; {
 		more = permits > MaxPermits
-		b = l.Append(b, uint32(min(permits, MaxPermits)), merged)
+		b = l.Append(b, uint32(min(permits, MaxPermits)))
 		permits -= MaxPermits
 	}
 	return b
 }
 
 // Append appends one record for a grant.
-func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
+func (l *Layout) Append(b []byte, permits uint32) []byte {
 	b = append(b, l.Header...)
 	from, to := len(b), len(b)+l.random
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
-	switch {
-	case !l.Marks():
+	if !l.Marks() {
 		// Beyond any number that Redisson makes of a long, so that it never writes the same.
 		b[to-1] = b[to-1]&^reservedBit | 0x60
-	case merged:
-		copy(b[from:to-free], mergedMark)
-	default:
+	} else {
 		copy(b[from:], goMark)
 		copy(b[from+len(goMark):][:l.marked()], l.client)
-		b[from+len(goMark)] |= 0x80 // never the next byte of mergedMark or reservedMark
+		b[from+len(goMark)] |= 0x80 // never the next byte of leaseMark or reservedMark
 	}
 	return binary.LittleEndian.AppendUint32(b[:to], permits)
 }
@@ -135,7 +125,7 @@ func (l *Layout) Append(b []byte, permits uint32, merged bool) []byte {
 // AppendReserved appends the records of a reservation: one, or several if a record cannot hold all permits.
 func (l *Layout) AppendReserved(b []byte, permits int64) []byte {
 	first := len(b)
-	b = l.AppendAll(b, permits, false)
+	b = l.AppendAll(b, permits)
 	for at := first; at < len(b); at += l.Size() {
 		random := b[at+len(l.Header):][:l.random]
 		if l.Marks() {
@@ -154,7 +144,7 @@ func (l *Layout) Leases() bool { return l.random > len(leaseMark) }
 // AppendLease appends the record of a lease, in a format that Leases.
 func (l *Layout) AppendLease(b []byte, permits uint32) []byte {
 	from := len(b) + len(l.Header)
-	b = l.Append(b, permits, false)
+	b = l.Append(b, permits)
 	copy(b[from:], leaseMark)
 	return b
 }
@@ -162,13 +152,6 @@ func (l *Layout) AppendLease(b []byte, permits uint32) []byte {
 // Lease reports whether a record of Go of this format is a lease.
 func Lease(member string, format int) bool {
 	return strings.HasPrefix(member[len(Layouts[format].Header):], leaseMark)
-}
-
-// Merged reports whether a record of Go of this format is of several grants (WithResolution).
-func Merged(member string, format int) bool {
-	mark := mergedMark[:len(goMark)+1] // no other record of Go goes on so
-	l := &Layouts[format]
-	return l.Marks() && strings.HasPrefix(member[len(l.Header):], mark) && !Lease(member, format)
 }
 
 // Beside returns the format that a Redisson of some version writes and reads, as an index of

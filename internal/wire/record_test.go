@@ -14,14 +14,14 @@ func FuzzRecord(f *testing.F) {
 	f.Add(uint32(0x01020304), []byte("\x08\x00\x00\x00\x00\x00\x00\x00abcdefgh"))
 	f.Fuzz(func(t *testing.T, permits uint32, prefix []byte) {
 		for i, l := range Layouts {
-			r := string(l.Append(prefix, permits, false)[len(prefix):])
+			r := string(l.Append(prefix, permits)[len(prefix):])
 			if len(r) != len(l.Header)+l.random+4 || r[:len(l.Header)] != l.Header {
 				t.Fatalf("%v of %d: % x", i, permits, r)
 			}
 			if n := binary.LittleEndian.Uint32([]byte(r[len(r)-4:])); n != permits {
 				t.Fatalf("%v of %d: % x holds %d", i, permits, r, n)
 			}
-			if l.Marks() && r == string(l.Append(nil, permits, false)) {
+			if l.Marks() && r == string(l.Append(nil, permits)) {
 				t.Fatalf("two records are the same: % x", r)
 			}
 		}
@@ -41,7 +41,7 @@ func TestRecordsHoldWhatIsAskedFor(t *testing.T) {
 		1: 1, 5: 1, MaxPermits: 1, MaxPermits + 1: 2, 3 * MaxPermits: 3, 3*MaxPermits + 1: 4, 1 << 40: 257,
 	} {
 		sum := int64(0)
-		all := string(Layouts[0].AppendAll(nil, permits, false))
+		all := string(Layouts[0].AppendAll(nil, permits))
 		for i := 0; i < len(all); i += 21 {
 			n, err := Permits(all[i : i+21])
 			if err != nil || n == 0 {
@@ -90,7 +90,7 @@ func TestClientsOfAProcessHaveDifferentMarks(t *testing.T) {
 		const clients = 1000
 		marks := map[string]bool{}
 		for range clients {
-			record := l.ForClient().Append(nil, 1, false)
+			record := l.ForClient().Append(nil, 1)
 			marks[string(record[len(l.Header):][:len(goMark)+l.marked()])] = true
 		}
 		if len(marks) != clients {

@@ -4,9 +4,8 @@
 --
 -- How far ahead a record may be:
 --   - A tenth of an interval, and a second at most: clocks that are kept in time differ by far less.
---   - An interval, if it is a record of a resolution (acquire.lua), which is dated by the end of its slot
---     of time. Such a record is known by its mark (internal/wire/record.go). A record of 8 bytes has no
---     room for the mark, so it may always be that far ahead.
+--   - An interval, if it is the record of a lease, which is dated by its end (acquire.lua), or one of 8 bytes,
+--     which has no room for a mark.
 -- A record further ahead is treated as a record of now, and l.astray makes finish.lua rewrite it. If a client
 -- has a clock of its own, that clock may be the wrong one: the client only lowers the time to the latest one
 -- allowed.
@@ -14,7 +13,7 @@
 -- bounded returns at, the time of a record, or the latest time allowed if at is later.
 local function bounded(l, member, at)
   local SECOND = 1000 -- ms
-  local marked = #member == 8 or string.find(member, '\210GoR', 1, true)
+  local marked = #member == 8 or string.find(member, '\210GoRLease', 1, true)
   local most = l.now + (marked and l.interval or math.floor(math.min(SECOND, l.interval / 10)))
   if at <= most then
     return at

@@ -3,9 +3,8 @@
 --
 -- The newest records of other Clients are left alone. Their permits may have been used, and count for most
 -- of an interval; taken out of the records, they would be granted again. The oldest records cost least:
--- their permits would have come back next. A record of 8 bytes has no room for a Client's mark, and the
--- record of a slot (acquire.lua) belongs to several Clients, so neither counts as own. But records dated
--- exactly as a grant that is withdrawn count as own ones, for they expire with it.
+-- their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none counts
+-- as own. But records dated exactly as a grant that is withdrawn count as own ones, for they expire with it.
 --
 -- A reservation is settled by the names of its records. So a release takes them only where all other records
 -- hold too few permits, as for permits that were reserved and used. The withdrawal of a reservation or lease
@@ -21,8 +20,7 @@ local function markOf(record)
   local LONG = 16 -- the length byte of a Bc0I/16
   local first, second = string.byte(record, 1, 2)
   local length = first == LONG and BC0I16 or first == 8 and (second == 0 and LC0I or BC0I8) or 0
-  local mark = string.sub(record, 1, length)
-  return string.find(mark, '\210GoR', 1, true) and '' or mark
+  return string.sub(record, 1, length)
 end
 
 -- leasedNow returns whether a record is that of a lease that has not ended (acquire.lua). Its permits are not

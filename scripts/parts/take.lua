@@ -3,7 +3,7 @@
 -- A request r, as these functions take it, has
 --   number, all, text  its number; the permits of it, and ARGV's text of them
 --   records   records that hold as many permits, as few as possible, end to end
---   slot      the ms of a slot of time, 0 for none, or minus those of a lease (acquire.lua)
+--   lease     minus the ms of a lease (acquire.lua), 0 for none
 --   given     the given rate, or nil
 -- setStamp adds stamp, the time of its records, and size, the bytes of one record (21 at most).
 
@@ -12,22 +12,13 @@
 -- always set.
 local function setStamp(l, r)
   local SECOND, PART = 1000, 8 -- ms; an eighth less does no harm, and saves three commands in most calls
-  l.alive, l.lasts, r.stamp, r.size = l.keep, nil, l.now, #r.records
+  l.alive, l.lasts, r.size = l.keep, nil, #r.records
+  r.stamp = l.now - r.lease -- a second ahead at most, so that its permits do not outlive the limiter
   if r.all > FULL then -- r.records is more than one record
     r.size = r.size / math.ceil(r.all / FULL)
   end
-  if r.slot > 0 then
-    r.slot = math.max(1, math.min(l.interval, r.slot))
-    r.stamp = math.ceil(l.now / r.slot) * r.slot
-    if l.keep > 0 then -- a limiter outlives its permits by a second (lifetime.lua), also those of a slot
-      l.keep = math.max(l.keep, l.span + r.slot + SECOND)
-    end
-  end
-  if r.slot < 0 then -- of at most a second, so that its permits do not outlive the limiter
-    r.stamp = l.now - r.slot
-  end
   if r.given and l.keep > 0 then
-    l.lasts = math.max(math.ceil(l.keep - l.keep / PART), l.span + math.abs(r.slot) + SECOND)
+    l.lasts = math.max(math.ceil(l.keep - l.keep / PART), l.span - r.lease + SECOND)
   end
 end
 
@@ -46,29 +37,16 @@ local function take(l, r, taken, notes)
   if taken == 0 then
     return nil
   end
-  -- If all records that count are about to be removed (l.away), the slot has none.
-  local extra = nil
-  if r.slot > 0 and not l.away then
-    -- include parts/slot.lua
-    extra = inSlot(l, r, at)
-  end
   -- include parts/put.lua
   local left = taken
   for from = 1, #r.records, math.max(1, r.size) do
     local member = string.sub(r.records, from, from + r.size - 1)
     local n = left <= FULL and left or FULL
-    local there, replaced = extra and count(extra) or FULL, nil
-    if n + there <= FULL then
-      -- include parts/packed.lua
-      member, replaced, extra = packed(member, n + there), extra, nil
-    elseif taken < r.all then
+    if taken < r.all then
       -- include parts/packed.lua
       member = packed(member, n)
     end
     put(l, at, member)
-    if replaced then -- only now, so that an error in between loses no permits
-      l.records('ZREM', replaced)
-    end
     left = left - n
     if left == 0 then
       break

@@ -27,12 +27,12 @@ const (
 func TestAClientHasOneSession(t *testing.T) {
 	for _, pause := range []int64{1, 59_000, 61_000} {
 		t.Run(fmt.Sprintf("used every %d ms", pause), func(t *testing.T) {
-			EachFormat(t, func(b *Bench, opts ...rratelimiter.Option) {
+			OnBoth(t, func(b *Bench) {
 				const rate, clients = 1000, 4
 				l := b.NewLimiter(Overall, rate, 24*time.Hour, rratelimiter.WithKeepAlive(48*time.Hour))
 				var all [clients]*rratelimiter.Client
 				for i := range all {
-					all[i] = b.NewClient(opts...)
+					all[i] = b.NewClient()
 				}
 				random, out := rand.New(rand.NewPCG(1, 2)), int64(0)
 				for i := range redistest.Rounds(t, 60) {
@@ -58,46 +58,40 @@ func TestAClientHasOneSession(t *testing.T) {
 // A session costs a hash at most 100 bytes.
 func TestASessionCostsAtMostAHundredBytes(t *testing.T) {
 	const most = 100
-	for name, opts := range map[string][]rratelimiter.Option{
-		"default": nil, "resolution": {rratelimiter.WithResolution(10 * time.Millisecond)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := redistest.Start(t)
-			b := NewBench(t, s.Client(t), s.Admin())
-			l := b.NewLimiter(Overall, 1<<40, 24*time.Hour)
-			join := func(clients int) (bytes int64) {
-				for i := range clients {
-					other := l.By(b.NewClient(opts...))
-					other.Takes(1<<30 + int64(i)) // numbers as long as they get
-					other.Gives(1 << 29)
-				}
-				bytes, err := s.Admin().MemoryUsage(t.Context(), l.Name(), 0).Result()
-				b.Want(err)
-				return bytes
-			}
-			one := join(1)
-			if len(l.Fields()) == 0 {
-				t.Fatal("it has left no field")
-			}
-			many := join(100)
-			t.Logf("%d fields, %d bytes each: %.60q", len(l.Fields()), (many-one)/100, l.Fields()[0])
-			if many-one > 100*most {
-				t.Errorf("100 sessions cost %d bytes", many-one)
-			}
-			// Redis has another form for so many
-			t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000)
-		})
+	s := redistest.Start(t)
+	b := NewBench(t, s.Client(t), s.Admin())
+	l := b.NewLimiter(Overall, 1<<40, 24*time.Hour)
+	join := func(clients int) (bytes int64) {
+		for i := range clients {
+			other := l.By(b.NewClient())
+			other.Takes(1<<30 + int64(i)) // numbers as long as they get
+			other.Gives(1 << 29)
+		}
+		bytes, err := s.Admin().MemoryUsage(t.Context(), l.Name(), 0).Result()
+		b.Want(err)
+		return bytes
 	}
+	one := join(1)
+	if len(l.Fields()) == 0 {
+		t.Fatal("it has left no field")
+	}
+	many := join(100)
+	t.Logf("%d fields, %d bytes each: %.60q", len(l.Fields()), (many-one)/100, l.Fields()[0])
+	if many-one > 100*most {
+		t.Errorf("100 sessions cost %d bytes", many-one)
+	}
+	// Redis has another form for so many
+	t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000)
 }
 
 // The fields of Clients that have gone are swept out: all that were unused for
 // a minute, by the first request of a new Client, and of one that goes on by that
 // after a minute. Those of Clients that are in use stay, and a few do no harm.
 func TestFieldsOfClientsThatHaveGoneAreSwept(t *testing.T) {
-	EachFormat(t, func(b *Bench, opts ...rratelimiter.Option) {
+	OnBoth(t, func(b *Bench) {
 		l := b.NewLimiter(Overall, 1000, time.Hour)
 		join := func() *Limiter {
-			m := l.By(b.NewClient(opts...))
+			m := l.By(b.NewClient())
 			m.Takes(1)
 			return m
 		}
@@ -149,10 +143,10 @@ func TestManyClientsInUseMakeNoCallDoMore(t *testing.T) {
 	b := NewBench(t, s.Client(t), s.Admin())
 	l := b.NewLimiter(Overall, 1<<40, time.Second)
 	for range 100 {
-		l.Coarse(100 * time.Millisecond).Takes(1)
+		l.With().Takes(1)
 	}
 	b.Want(b.Look.ConfigResetStat(t.Context()).Err())
-	m := l.Coarse(100 * time.Millisecond)
+	m := l.With()
 	for i := range 200 {
 		m.Takes(1)
 		if i%2 == 0 {

@@ -99,9 +99,6 @@ func (p *player) does(c *rratelimiter.Client, row string) error {
 		case "own":
 			alive := rratelimiter.WithKeepAlive(time.Hour)
 			l, words = p.limiter(c).WithRate(20, 30*time.Second, alive), words[1:]
-		case "slot":
-			rdb := map[bool]redis.UniversalClient{true: p.s.look, false: p.s.user}[c == p.full]
-			l, words = p.limiter(p.client(rdb, rratelimiter.WithResolution(10*time.Second))), words[1:]
 		}
 		if passed, ok := strings.CutPrefix(words[0], "+"); ok {
 			p.Now += redistest.Must(time.ParseDuration(passed))(p).Milliseconds()

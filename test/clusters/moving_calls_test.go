@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -76,12 +75,9 @@ func TestNoScriptNamesAKeyItHasRemoved(t *testing.T) {
 	at := cluster.Node(t, "api")
 	m := &leaving{T: t, node: cluster.Servers[at], next: cluster.Servers[(at+1)%masters]}
 	m.slot = m.node.Admin().ClusterKeySlot(t.Context(), "api").Val()
-	coarse, fI := rratelimiter.WithResolution(time.Minute), rratelimiter.WithRedisson(FI)
 	for way, s := range map[string]*server{
 		"a record for each call": {user: m.client(1)},
-		"slots":                  {user: m.client(1), opts: []rratelimiter.Option{coarse}},
-		"fI":                     {user: m.client(1), opts: []rratelimiter.Option{fI}},
-		"fI in slots":            {user: m.client(1), opts: []rratelimiter.Option{fI, coarse}},
+		"fI":                     {user: m.client(1), opts: []rratelimiter.Option{rratelimiter.WithRedisson(FI)}},
 		"lost replies":           {user: m.client(2)},
 	} {
 		s.T, s.look, s.name = t, m.node.Admin(), "api"

@@ -89,12 +89,8 @@ func TestALimiterWhoseSlotMovesLosesNothing(t *testing.T) {
 	orders := [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	some := min(len(orders), redistest.Rounds(t, 12)) // of each use
 	for kind, opts := range map[string][]rratelimiter.Option{
-		"default":    nil,
-		"resolution": {rratelimiter.WithResolution(time.Minute)},
-		"fI":         {rratelimiter.WithRedisson(FI)},
-		"fI resolution": {
-			rratelimiter.WithRedisson(FI), rratelimiter.WithResolution(time.Minute),
-		},
+		"default": nil,
+		"fI":      {rratelimiter.WithRedisson(FI)},
 	} {
 		c := NewClient(t, cluster.rdb, opts...)
 		for what, use := range uses {

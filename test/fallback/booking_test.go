@@ -11,22 +11,16 @@ import (
 // What is booked is a record like any other, in the format of the Client, dated with the
 // time of the grant.
 func TestABookedRecordIsLikeAnyOther(t *testing.T) {
-	for name, opts := range map[string][]rratelimiter.Option{
-		"default": nil, "resolution": {rratelimiter.WithResolution(10 * time.Millisecond)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			plays(t, "rate 10 1h; learn; away", func(p *play) {
-				granted := time.Now().UnixMilli()
-				p.does("take 4; +5s; back; +3s; unbooked 0; taken 4")
-				p.HasRecords(4)
-				score := p.Look.ZScore(p.Context(), p.PermitsKey(), p.Members()[0]).Val()
-				if at := int64(score); at < granted || at > time.Now().UnixMilli() || float64(at) != score {
-					t.Errorf("dated %v, want a whole ms from %d on", score, granted)
-				}
-				p.does("take 6; no 1; give 10; taken 0")
-			}, opts...)
-		})
-	}
+	plays(t, "rate 10 1h; learn; away", func(p *play) {
+		granted := time.Now().UnixMilli()
+		p.does("take 4; +5s; back; +3s; unbooked 0; taken 4")
+		p.HasRecords(4)
+		score := p.Look.ZScore(p.Context(), p.PermitsKey(), p.Members()[0]).Val()
+		if at := int64(score); at < granted || at > time.Now().UnixMilli() || float64(at) != score {
+			t.Errorf("dated %v, want a whole ms from %d on", score, granted)
+		}
+		p.does("take 6; no 1; give 10; taken 0")
+	})
 }
 
 // A cutOff is a limiter whose Client grants permits while it is cut off from the server, and books

@@ -229,7 +229,7 @@ const playInterval = 100 // ms
 func newPlay(b *Bench) *play {
 	p := &play{rate: 10}
 	p.Limiter = b.NewLimiter(Overall, p.rate, playInterval*time.Millisecond)
-	p.formats = []*Limiter{p.Limiter, p.InFormat(FI), p.Coarse(7 * time.Millisecond)}
+	p.formats = []*Limiter{p.Limiter, p.InFormat(FI), p.InFormat(LC0I)}
 	return p
 }
 

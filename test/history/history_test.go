@@ -32,7 +32,7 @@ type history struct {
 	ticks   atomic.Int64
 	clock   *sharedClock
 	steps   bool // the clock goes on meanwhile
-	shares  bool // Clients keep their grants in the same records
+	fI      bool // the format of records, which do not tell Clients apart
 	limiter []*rratelimiter.RateLimiter
 
 	mu  sync.Mutex
@@ -43,7 +43,7 @@ type history struct {
 // the permits are in.
 func (h *history) does(a asked, call func() told) {
 	switch {
-	case h.steps && h.shares:
+	case h.steps && h.fI:
 		a.owner = nobody
 	case h.steps:
 		a.owner = a.client
@@ -170,8 +170,8 @@ func (h *history) check() (told bool) {
 	if err := porcupine.VisualizePath(model, info, path); err != nil {
 		h.Error(err)
 	}
-	h.Errorf("seed %d, %d Clients, steps %v, shared records %v: %s, %d calls; see %s (-artifacts keeps it)",
-		h.seed, len(h.limiter), h.steps, h.shares, result, len(h.ops), path)
+	h.Errorf("seed %d, %d Clients, steps %v, fI %v: %s, %d calls; see %s (-artifacts keeps it)",
+		h.seed, len(h.limiter), h.steps, h.fI, result, len(h.ops), path)
 	return true
 }
 
@@ -256,14 +256,14 @@ func (c *sharedClock) answered(cmd redis.Cmder, err error) {
 	}
 }
 
-// newHistory returns a history with a number of Clients. In every second one they keep
-// records with a resolution.
+// newHistory returns a history with a number of Clients. In every second one they write
+// records of format fI.
 func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients int) *history {
 	h := &history{T: t, seed: rand.Uint64()}
 	// The model knows no permits that are left to Java for a moment.
 	opts := []rratelimiter.Option{rratelimiter.WithClock(clock), rratelimiter.WithGoOnly()}
-	if h.shares = h.seed%2 == 0; h.shares {
-		opts = append(opts, rratelimiter.WithResolution(time.Second))
+	if h.fI = h.seed%2 == 0; h.fI {
+		opts = append(opts, rratelimiter.WithRedisson(FI))
 	}
 	name := redistest.Name(t)
 	for range clients {

@@ -55,7 +55,6 @@ type way struct {
 // it out of a reservation (scripts/parts/find.lua), which then has nothing to give back. Records without
 // the mark of a Client are no better.
 func TestNothingIsLost(t *testing.T) {
-	slots := rratelimiter.WithResolution(100 * time.Millisecond)
 	for _, format := range []struct {
 		name     string
 		typ      rratelimiter.RateType
@@ -63,11 +62,9 @@ func TestNothingIsLost(t *testing.T) {
 		opts     []rratelimiter.Option
 	}{
 		{"default", Overall, false, nil},
-		{"resolution", Overall, true, []rratelimiter.Option{slots}},
 		{"fI", Overall, true, []rratelimiter.Option{rratelimiter.WithRedisson(FI)}},
 		{"LC0I", Overall, false, []rratelimiter.Option{rratelimiter.WithRedisson(LC0I)}},
 		{"PerClient", PerClient, false, nil},
-		{"PerClient, resolution", PerClient, true, []rratelimiter.Option{slots}},
 	} {
 		for name, w := range map[string]way{
 			"bad network":                {},

@@ -12,10 +12,10 @@ import (
 // slots is how many steps of the clock an interval takes.
 const slots = 4
 
-// owners is how many Clients a history has at most, and one more for shared records.
+// owners is how many Clients a history has at most, and one more for records of format fI.
 const (
 	owners = nobody + 1
-	nobody = 3 // whose the records of a resolution are
+	nobody = 3 // whose those are, which do not tell Clients apart
 )
 
 // held is all that a limiter knows that is asked one request after another.

@@ -81,8 +81,7 @@ func TestLimitersKeepTheRules(t *testing.T) {
 		"RateLimiter, Go only, with a fallback": {
 			limiters(rratelimiter.WithGoOnly(), rratelimiter.WithFallback(rratelimiter.FallbackLocal)), ms,
 		},
-		"RateLimiter, resolution": {limiters(rratelimiter.WithResolution(10 * ms)), 10 * ms},
-		"Group":                   {groups, ms},
+		"Group": {groups, ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limittest.TestLimiter(t, limittest.Spec{

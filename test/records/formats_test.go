@@ -112,34 +112,6 @@ func TestAReleaseKeepsRecordsApart(t *testing.T) {
 	})
 }
 
-// With a resolution all that is granted in a slot is one record of the format.
-func TestAResolutionWritesOneRecordInEachFormat(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		for _, f := range Formats {
-			l := b.NewLimiter(Overall, 1000, time.Second).InFormat(f.Since,
-				rratelimiter.WithResolution(100*time.Millisecond))
-			b.Now += 100 - b.Now%100 // a reservation of now has the time of the slot, and a record of its own
-			reservation, err := l.Reserve(b.Context(), 5, 0)
-			b.Want(err)
-			for range 300 {
-				l.Takes(1)
-				b.Now++
-			}
-			b.Want(reservation.Cancel(b.Context()))
-			got := l.Members()
-			if len(got) > 4 || Sum(l.Records(l.PermitsKey())) != 300 {
-				b.Fatalf("%v: records %v", f, l.Records(l.PermitsKey()))
-			}
-			for _, m := range got {
-				if len(m) != f.Size || !strings.HasPrefix(m, f.Header) {
-					b.Errorf("%v: % x", f, m)
-				}
-			}
-			l.Keeps(1000, l.ValueKey(), l.PermitsKey())
-		}
-	})
-}
-
 // The version of Redisson decides which records are written.
 func TestWithRedissonDecidesTheFormat(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))

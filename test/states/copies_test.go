@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // testdata
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,8 +28,7 @@ func TestCopies(t *testing.T) {
 			if hasStep(row, "forget") { // a held copy of another row would find no script
 				server = redistest.Start(t)
 			}
-			slots := way{name: "a resolution", calls: inSlotsOf(10 * time.Millisecond)}
-			for _, way := range append(slices.Clip(ways), slots) {
+			for _, way := range ways {
 				if !hasStep(row, way.without) {
 					t.Run(way.name, func(t *testing.T) { copiesOn(t, server, way, row) })
 				}

@@ -33,7 +33,6 @@ var ways = []way{
 	{name: "a rate of its own", calls: withRate,
 		without: "many try update hash! unset delete given group twin ttl"},
 	{name: "reservations", calls: reserving, without: "many give bad single reserve"},
-	{name: "slots of 1 ms", calls: inSlotsOf(time.Millisecond), without: "many own records lose hold given"},
 	{name: "reservations of fI", calls: reservesFI, without: "many give bad single own repair given reserve"},
 	{name: "sent again", calls: sentAgain(errNever, alone),
 		without: "many lose hold exceeds given reserve charge"},
@@ -69,11 +68,6 @@ func (o ownRate) Allow(ctx context.Context, permits int64) (rratelimiter.Result,
 		return rratelimiter.Result{}, err
 	}
 	return o.WithRate(c.Rate, c.Interval).Allow(ctx, permits)
-}
-
-// inSlotsOf is the limiter by a Client whose grants of a slot share a record.
-func inSlotsOf(d time.Duration) func(l *Limiter) caller {
-	return func(l *Limiter) caller { return l.Coarse(d, rratelimiter.WithID(l.Client.ID())).RateLimiter }
 }
 
 func reserving(l *Limiter) caller { return reserves{l} }
@@ -129,7 +123,6 @@ func TestStatesByTheServersClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, opt := range []rratelimiter.Option{
 				rratelimiter.WithRedisson(BC0I16), rratelimiter.WithRedisson(FI),
-				rratelimiter.WithResolution(100 * time.Millisecond),
 			} {
 				b := &Bench{T: t, Mini: redistest.Mini(t), Now: 1_700_000_000_000}
 				b.RDB, b.Look = redistest.MiniClient(t, b.Mini), redistest.MiniClient(t, b.Mini)

@@ -28,8 +28,6 @@ func TestWaits(t *testing.T) {
 			without: "alone given"},
 		{name: "fI", calls: func(l *Limiter) caller { return l.InFormat(FI, goOnly).RateLimiter },
 			without: "alone given"},
-		{name: "slots of 1 ms", calls: func(l *Limiter) caller { return l.Coarse(1e6, goOnly).RateLimiter },
-			without: "alone given"},
 		{name: "a Group", calls: inGroup, without: "alone single"},
 		{name: "reservations", calls: reserving, without: "alone single give"},
 	}

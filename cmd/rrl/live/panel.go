@@ -89,7 +89,7 @@ func flowOf(now, before *inspect.Limiter, id string) flow {
 	return flow{
 		byGo: float64(c.ByGo) / c.Seen.Seconds(), byOthers: float64(c.ByOthers) / c.Seen.Seconds(),
 		measured: true, sampled: c.AtLeast,
-		refused: c.Refused, guessed: enough && c.Refused != inspect.Unknown,
+		refused: c.Refused, guessed: enough,
 	}
 }
 

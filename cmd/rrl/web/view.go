@@ -225,10 +225,7 @@ func (v *view) grants(l, before *inspect.Limiter, id string) {
 	}
 	v.Texts["by_go"], v.Texts["by_others"] = per(c.ByGo), per(c.ByOthers)
 	v.Texts["released"] = per(c.Released)
-	v.Texts["refused"] = "–"
-	if c.Refused != inspect.Unknown {
-		v.Texts["refused"] = "about " + strings.TrimPrefix(per(c.Refused), least)
-	}
+	v.Texts["refused"] = "about " + strings.TrimPrefix(per(c.Refused), least)
 }
 
 // keys copies keys and findings, with the names that viewers may see.
