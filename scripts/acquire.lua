@@ -50,58 +50,72 @@ local ttl = keep == 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
 local quota, spent, used, refused, idle = share and share.quota, 0, 0, false, not held
 local answers, walked = nil, nil
-for run = RUNS, lone and RUNS or #ARGV, 2 do
-  local n, many = all, 1
-  if not lone then
-    n, many = tonumber(ARGV[run]), tonumber(ARGV[run + 1])
-  end
-  local inline, granted, wait = many < 0, 0, 0
-  many = inline and -many or many
-  if held then
-    granted = math.min(many, math.floor((held - used) / n))
-    used = used + granted * n
-  elseif n <= rate and interval <= 0 then
-    granted = many
-  elseif n <= rate and not (inline and refused) and n <= value - spent then
-    local room = n * many <= value - spent and many or math.floor((value - spent) / n)
-    granted = room
-    if quota then
-      granted = math.min(room, math.floor(quota / n))
-      quota = quota - granted * n
+-- If a call that was carried out before does not get all its permits, the rate has grown since: a request that was above
+-- it, and kept no other ones back, is refused now. So in a second turn requests for more than the call holds keep none
+-- back.
+for turn = 1, held and 2 or 1 do
+  answers, refused, used = nil, false, 0
+  for run = RUNS, lone and RUNS or #ARGV, 2 do
+    local n, many = all, 1
+    if not lone then
+      n, many = tonumber(ARGV[run]), tonumber(ARGV[run + 1])
     end
-    spent = spent + granted * n
-    if granted < room then -- the rest is left to others
-      -- us for other Clients, at most a 20th of an interval; for Java, whose timer may be 100 ms late, at most
-      -- half of one; or until the next burst: portion.go
-      local TURN, PART, LATE, HALF, BURST = 40000, 50, 110000, 500, 125
-      wait = share.beside and math.min(LATE, HALF * interval) or math.min(TURN, PART * interval)
-      wait = share.paced and math.min(MOST, BURST * interval) or wait
-      wait = -math.max(2, math.min(wait, ends))
-    end
-  end
-  idle = idle and n > rate
-  if granted < many then
-    if more and n <= rate and not held then
-      return { member }
-    elseif n > rate then
-      wait = -1
-    elseif held and n <= value then
-      wait = later
-    elseif wait == 0 and not (inline and refused) then
-      -- include parts/until.lua
-    end
-    refused = refused or inline and n <= rate
-    if not answers then
-      answers = {}
-      for before = RUNS, run - 2, 2 do
-        answers[#answers + 1] = math.abs(ARGV[before + 1])
-        answers[#answers + 1] = 0
+    local inline, granted, wait = many < 0, 0, 0
+    many = inline and -many or many
+    local judged = not inline or not refused
+    if n <= rate and interval <= 0 then
+      granted = many
+    elseif held and judged then
+      granted = math.min(many, math.floor((held - used) / n))
+      used = used + granted * n
+    elseif judged and not held and n <= rate and n <= value - spent then
+      local room = n * many <= value - spent and many or math.floor((value - spent) / n)
+      granted = room
+      if quota then
+        granted = math.min(room, math.floor(quota / n))
+        quota = quota - granted * n
+      end
+      spent = spent + granted * n
+      if granted < room then -- the rest is left to others
+        -- us for other Clients, at most a 20th of an interval; for Java, whose timer may be 100 ms late, at most
+        -- half of one; or until the next burst: portion.go
+        local TURN, PART, LATE, HALF, BURST = 40000, 50, 110000, 500, 125
+        wait = share.beside and math.min(LATE, HALF * interval) or math.min(TURN, PART * interval)
+        wait = share.paced and math.min(MOST, BURST * interval) or wait
+        wait = -math.max(2, math.min(wait, ends))
       end
     end
+    idle = idle and n > rate
+    if granted < many then
+      if more and n <= rate and not held then
+        return { member }
+      elseif n > rate then
+        wait = -1
+      elseif not judged then
+        wait = 0
+      elseif held and n <= value then
+        wait = later
+      elseif wait == 0 then
+        -- include parts/until.lua
+      end
+      if inline and n <= rate and (turn == 1 or n <= held) then
+        refused = true
+      end
+      if not answers then
+        answers = {}
+        for before = RUNS, run - 2, 2 do
+          answers[#answers + 1] = math.abs(ARGV[before + 1])
+          answers[#answers + 1] = 0
+        end
+      end
+    end
+    if answers then
+      answers[#answers + 1] = granted
+      answers[#answers + 1] = wait
+    end
   end
-  if answers then
-    answers[#answers + 1] = granted
-    answers[#answers + 1] = wait
+  if used == held then
+    break
   end
 end
 local whole = not answers
@@ -113,7 +127,7 @@ if taken > 0 then
   took = taken == all and ARGV[4] or string.format('%d', taken)
   local entry = number .. ' ' .. at .. ' ' .. took .. ' ' .. stamp
   redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
-  local size, left = all <= FULL and #ARGV[5] or #ARGV[5] / math.ceil(all / FULL), taken
+  local size, left, added = all <= FULL and #ARGV[5] or #ARGV[5] / math.ceil(all / FULL), taken, {}
   for from = 1, #ARGV[5], math.max(1, size) do
     local record = all <= FULL and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
     if taken < all then
@@ -121,11 +135,20 @@ if taken > 0 then
       record = packed(record, left <= FULL and left or FULL)
     end
     if redis.call('ZADD', KEYS[3], 'NX', stamp, record) == 0 then
-      -- its name is taken. An earlier one of this call counts as a grant that was lost, until it expires
-      redis.call('HSET', KEYS[1], ARGV[2], f[5] or number .. ' ' .. at .. ' 0 ' .. at)
-      return { member }
+      if f[5] then
+        redis.call('HSET', KEYS[1], ARGV[2], f[5])
+      else
+        redis.call('HDEL', KEYS[1], ARGV[2])
+      end
+      for i = 1, #added do
+        redis.call('ZREM', KEYS[3], added[i])
+      end
+      return { member } -- its name is taken
     end
     left = left - FULL
+    if left > 0 then
+      added[#added + 1] = record
+    end
     if left <= 0 then
       break
     end
@@ -136,7 +159,7 @@ elseif not held and (resent or look) then -- the first copy may still come; the 
   redis.call('HSET', KEYS[1], ARGV[2], number .. ' ' .. at .. ' 0 ' .. at .. (own and string.format(' %d', rate) or ''))
 end
 if writes then
-  if not recent and not held then
+  if there and not recent and not held then
     -- include parts/sessions.lua
   end
   -- include parts/write.lua

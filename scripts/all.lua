@@ -55,7 +55,7 @@ do
   plan[member] = { f = f, set = set, replaces = replaces, endless = endless, longest = longest, vouched = vouched,
     stored = stored, value = value, given = given, span = span, dead = dead, ttl = ttl, ends = ends, drift = drift,
     recent = recent, look = look, held = held, n = n, amount = amount, records = records, size = size,
-    wait = wait, reset = reset, rate = rate, interval = interval, keep = keep }
+    wait = wait, reset = reset, rate = rate, interval = interval, keep = keep, there = there }
 end
 -- MEMBER
 if before ~= nil then
@@ -68,13 +68,13 @@ do
   local p = plan[i]
   local f, set, endless, longest, vouched, stored, value = p.f, p.set, p.endless, p.longest, p.vouched, p.stored, p.value
   local given, span, dead, ttl, recent, rate, interval = p.given, p.span, p.dead, p.ttl, p.recent, p.rate, p.interval
-  local keep, held, own, took = p.keep, p.held, f[3] == '1', p.amount
+  local keep, held, own, took, there = p.keep, p.held, f[3] == '1', p.amount, p.there
   local takes = grants and before == nil and interval > 0
   local taken, writes = takes and p.n or 0, not never or resent or p.look or before ~= nil
   if not held and (takes or resent or p.look) then
     local entry = number .. ' ' .. at .. ' ' .. (takes and p.amount or 0) .. ' ' .. stamp
     redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
-    if not recent then
+    if there and not recent then
       -- include parts/sessions.lua
     end
   elseif held and f[5] then -- WAIT counts the writes of its own connection, not those of an earlier copy's

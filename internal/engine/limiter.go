@@ -359,11 +359,12 @@ func (l *Limiter) heal(ctx context.Context, given any) (drift int64, err error) 
 	began := time.Now()
 	for sent := 1; ; sent++ {
 		reply, _, err := l.run(ctx, newCall(healScript, args))
-		drift += reply.At(2)
+		drift += reply.At(3)
 		if err != nil || reply.At(0) == 0 {
 			return drift, err
 		}
 		args.set(argPermits, reply.At(1))
+		args.set(argRecords, reply.At(2))
 		if err := tooManyRounds(sent, began); err != nil {
 			return drift, err
 		}

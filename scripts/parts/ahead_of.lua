@@ -1,15 +1,13 @@
 -- ahead_of.lua: bounds the time of a record. Permits were taken no later than now, so a record must not count for longer
--- because the clock that dated it was ahead, or because ours was put back. One of 8 bytes may be that of a lease, which
--- is dated by its end.
+-- because the clock that dated it was ahead, or because ours was put back. A lease is dated by
+-- its end, and one of 8 bytes has no room for a mark.
 
 -- tooFar returns whether a record is further ahead than a clock may be, and its time, or the latest allowed one.
 local function tooFar(record, time)
   local NEAR, SECOND = 100, 1000 -- ms: a clock may be a tenth of an interval ahead
   local most = now + math.max(NEAR, math.min(SECOND, interval / 10))
-  if #record == 8 then
+  if #record == 8 or string.find(record, '\210GoRLease', 1, true) then
     most = now + math.max(NEAR, interval)
-  elseif string.find(record, '\210GoRLease', 1, true) then
-    most = most + SECOND
   end
   return time > most, math.min(math.ceil(time), most)
 end

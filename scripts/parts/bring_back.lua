@@ -7,7 +7,7 @@
 local function bringBack(l)
   -- include parts/ahead.lua
   -- BROUGHT bounds the time of a call. NEAR is what ahead.lua allows a record without a mark.
-  local BROUGHT, NEAR = 1000, math.min(1000, l.interval / 10)
+  local BROUGHT, NEAR = 1000, math.max(100, math.min(1000, l.interval / 10))
   local from, text = string.format('(%d', l.now + NEAR), string.format('%d', l.now)
   local far = l.records('ZREVRANGEBYSCORE', '+inf', from, 'WITHSCORES', 'LIMIT', '0', BROUGHT)
   for i = 1, #far, 2 do

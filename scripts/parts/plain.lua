@@ -116,12 +116,12 @@ elseif since and since <= now - interval then
   first = live > 0 and redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES') or {}
   local piece = math.floor(since / interval)
   since = tonumber(first[2]) or math.huge
-  sums = sums or live <= FEW or math.floor(since / interval) ~= piece
+  sums = sums or dead <= DEAD and (live <= FEW or math.floor(since / interval) ~= piece)
 elseif since and not recent and not sums and not healed then
   look = f[5] or now % IN == 0
 end
 local more = dead > DEAD
-if more and (sums or not believed or span > interval) then
+if more and (sums or live == 0 or span > interval) then
   return { member }
 elseif more then
   dead = DEAD
@@ -172,9 +172,7 @@ elseif sums then
   value = rate - sum
 else
   value = (value or stored or 0) + back
-  if more then
-    value = math.min(rate, value)
-  elseif gone > 0 and value + live > rate and not healed then
+  if gone > 0 and value + live + (more and gone - dead or 0) > rate and not healed then
     return { member } -- a record holds a permit or more
   end
 end

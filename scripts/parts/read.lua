@@ -168,7 +168,7 @@ local function countExpired(l)
     end
   end
   -- include parts/unseen.lua
-  return check or sums or l.heals
+  return check or sums or l.heals and l.records('ZCARD') <= MANY
 end
 
 -- settleValue sets the value.

@@ -41,7 +41,7 @@ end
 local SECOND, MINUTE = 1000, 60000 -- ms; with a short interval, keys should not come and go with every call
 if keep > 0 then
   local lives, values, records = 0, 0, 0
-  if given ~= '' then
+  if given ~= '' and there then
     lives, values, records =
       redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3])
   end

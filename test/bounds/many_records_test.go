@@ -92,10 +92,10 @@ func TestCraftedRecordsDoNotMakeARecordCountLong(t *testing.T) {
 	l.HasTaken(4 + 4*crafted)
 }
 
-// B16: with 200,000 expired records no call of a real server looks at more than
+// B16: with 100,000 expired records no call of a real server looks at more than
 // its share.
 func TestNoCallBlocksRedis(t *testing.T) {
-	const records = 200_000
+	const records = 100_000
 	s := redistest.Start(t)
 	b := NewBench(t, s.Client(t), s.Admin())
 	b.Want(b.Look.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err())
