@@ -20,24 +20,26 @@
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
 --            line: once one of them is refused, all requests behind it are refused
--- Reply:     {1} if nothing was judged: heal.lua is to be called first, or the name of a record is taken. If no
---            caller asks for numbers, the value was right, and no rate is replaced: 0 when all are granted; for a
---            single request that is refused, without ARGV[14], the us until its permits are there. In all other
---            cases {2 if a given rate replaces another, and 4 more if some permits are left to Java, and, if those
---            that Java holds were counted, 8 times one more than they are; rate; permits left, may be negative; ms
---            until all permits are back, without those granted now; the same with them; the interval in ms; the
---            permits by which the value was wrong; and two answers for each run: how many of its requests are
---            granted, from the first on, and about the first that is not: the us until its permits are there; 0 if
---            it was refused for its place in line; -1 if they never are; below -1, minus the us until it may look
---            again}. The two times are 0 if no caller asks for them
--- Errors:    NOTINIT and OTHERTYPE (the limiter has the other type: send the script again with its keys). A script
---            that replies one of these has written nothing
+-- Reply:     {1} if nothing was judged: heal.lua is to be called first, or the name of a record is taken.
+--            If no caller asks for numbers, the value was right, and no rate is replaced: 0 when all are
+--            granted; for a single request that is refused, without ARGV[14], the us until its permits are
+--            there. In all other cases {2 if a given rate replaces another, and 4 more if some permits are
+--            left to Java, and, if those that Java holds were counted, 8 times one more than they are;
+--            rate; permits left, may be negative; ms until all permits are back, without those granted now;
+--            the same with them; the interval in ms; the permits by which the value was wrong; and two
+--            answers for each run: how many of its requests are granted, from the first on, and about the
+--            first that is not: the us until its permits are there; 0 if it was refused for its place in
+--            line; -1 if they never are; below -1, minus the us until it may look again}. The two times are
+--            0 if no caller asks for them
+-- Errors:    NOTINIT and OTHERTYPE (the limiter has the other type: send the script again with its keys). A
+--            script that replies one of these has written nothing
 
 -- include parts/common_time.lua
 local RUNS, FULL = 15, 4294967295 -- where the runs begin; the permits of a record: it has four bytes for them
 local kind, number, all, given = ARGV[1], ARGV[3], tonumber(ARGV[4]), ARGV[13] or ''
 local resent, asked, healed = (ARGV[7] or '') ~= '', ARGV[8] == '1', ARGV[9] == '1'
-local lease, timed, lone, member = ARGV[12] and -(tonumber(ARGV[12]) or 0) or 0, at ~= ARGV[6], not ARGV[RUNS], 1
+local lease, timed = ARGV[12] and -(tonumber(ARGV[12]) or 0) or 0, at ~= ARGV[6]
+local lone, member = not ARGV[RUNS], 1
 -- include parts/plain.lua
 
 -- include parts/late.lua
@@ -50,9 +52,9 @@ local ttl = keep == 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
 local quota, spent, used, refused, idle = share and share.quota, 0, 0, false, not held
 local answers, walked = nil, nil
--- If a call that was carried out before does not get all its permits, the rate has grown since: a request that was above
--- it, and kept no other ones back, is refused now. So in a second turn requests for more than the call holds keep none
--- back.
+-- If a call that was carried out before does not get all its permits, the rate has grown since: a request
+-- that was above it, and kept no other ones back, is refused now. So in a second turn requests for more
+-- than the call holds keep none back.
 for turn = 1, held and 2 or 1 do
   answers, refused, used = nil, false, 0
   for run = RUNS, lone and RUNS or #ARGV, 2 do
@@ -76,9 +78,9 @@ for turn = 1, held and 2 or 1 do
         quota = quota - granted * n
       end
       spent = spent + granted * n
-      if granted < room then -- the rest is left to others
-        -- us for other Clients, at most a 20th of an interval; for Java, whose timer may be 100 ms late, at most
-        -- half of one; or until the next burst: portion.go
+      if granted < room then -- the rest is left to other Clients, or Java
+        -- us for other Clients, at most a 20th of an interval; for Java, whose timer may be 100 ms late, at
+        -- most half of one; or until the next burst: portion.go
         local TURN, PART, LATE, HALF, BURST = 40000, 50, 110000, 500, 125
         wait = share.beside and math.min(LATE, HALF * interval) or math.min(TURN, PART * interval)
         wait = share.paced and math.min(MOST, BURST * interval) or wait
@@ -153,10 +155,11 @@ if taken > 0 then
       break
     end
   end
-elseif held and later == 1 then -- WAIT counts the writes of its own connection, not those of an earlier copy's
+elseif held and later == 1 then -- WAIT counts the writes of its own connection, not those of a copy's
   redis.call('HSET', KEYS[1], ARGV[2], f[5])
 elseif not held and (resent or look) then -- the first copy may still come; the session notes the look
-  redis.call('HSET', KEYS[1], ARGV[2], number .. ' ' .. at .. ' 0 ' .. at .. (own and string.format(' %d', rate) or ''))
+  local entry = number .. ' ' .. at .. ' 0 ' .. at
+  redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
 end
 if writes then
   if there and not recent and not held then

@@ -3,24 +3,26 @@
 -- KEYS       of each limiter three, as in acquire.lua
 -- ARGV[1], ARGV[4], ARGV[5], ARGV[13]  of the first limiter, as in acquire.lua: type, permits, records,
 --            given rate. Those of the next ones stand in the same order from ARGV[15] on
--- ARGV[2]    the session of this call alone (sessions in groupcall.go). The hash of each limiter has it: a limiter may
---            expire or be deleted before a copy of the call comes, and the hashes of the other limiters must still
---            identify the copy
+-- ARGV[2]    the session of this call alone (sessions in groupcall.go). The hash of each limiter has it: a
+--            limiter may expire or be deleted before a copy of the call comes, and the hashes of the other
+--            limiters must still identify the copy
 -- ARGV[3], ARGV[6..9], ARGV[12]  of all limiters, as in acquire.lua
--- Reply:     {the number of a limiter} if nothing was judged: heal.lua is to be called first for it, or the name of a
---            record is taken. 0 if all is granted, no caller asks for numbers, each value was right and no rate is
---            replaced. Otherwise the numbers of each limiter as acquire.lua gives them for a single request. The call
---            was granted if every limiter has granted
+-- Reply:     {the number of a limiter} if nothing was judged: heal.lua is to be called first for it, or the
+--            name of a record is taken. 0 if all is granted, no caller asks for numbers, each value was
+--            right and no rate is replaced. Otherwise the numbers of each limiter as acquire.lua gives them
+--            for a single request. The call was granted if every limiter has granted
 -- Errors:    as in acquire.lua
 --
 -- Nothing is written before all limiters have granted. The text between two lines MEMBER is repeated for each
 -- limiter, with its KEYS (scripts.go).
 
 -- include parts/common_time.lua
-local FULL, EACH, NEXT = 4294967295, 9, 15 -- numbers of a limiter; where the arguments of the second one begin
+local FULL, EACH = 4294967295, 9 -- numbers in the reply for a limiter
+local NEXT = 15 -- where the arguments of the second one begin
 local number, resent, asked, healed = ARGV[3], (ARGV[7] or '') ~= '', ARGV[8] == '1', ARGV[9] == '1'
 local lease, timed = -(tonumber(ARGV[12] or '') or 0), at ~= ARGV[6]
-local stamp, plan, grants, never, before = lease == 0 and at or string.format('%d', now + lease), {}, true, false, nil
+local stamp = lease == 0 and at or string.format('%d', now + lease)
+local plan, grants, never, before = {}, true, false, nil
 -- MEMBER
 do
   local member, kind, amount, records, given = #plan + 1, ARGV[1], ARGV[4], ARGV[5], ARGV[13]
@@ -52,10 +54,10 @@ do
   end
   grants = grants and wait == 0
   -- include parts/newest.lua
-  plan[member] = { f = f, set = set, replaces = replaces, endless = endless, longest = longest, vouched = vouched,
-    stored = stored, value = value, given = given, span = span, dead = dead, ttl = ttl, ends = ends, drift = drift,
-    recent = recent, look = look, held = held, n = n, amount = amount, records = records, size = size,
-    wait = wait, reset = reset, rate = rate, interval = interval, keep = keep, there = there }
+  plan[member] = { f = f, set = set, replaces = replaces, endless = endless, longest = longest,
+    vouched = vouched, stored = stored, value = value, given = given, span = span, dead = dead, ttl = ttl,
+    ends = ends, drift = drift, recent = recent, look = look, held = held, n = n, amount = amount,
+    records = records, size = size,    wait = wait, reset = reset, rate = rate, interval = interval, keep = keep, there = there }
 end
 -- MEMBER
 if before ~= nil then
@@ -66,8 +68,9 @@ local replies, i, brief = {}, 0, grants and not asked
 do
   i = i + 1
   local p = plan[i]
-  local f, set, endless, longest, vouched, stored, value = p.f, p.set, p.endless, p.longest, p.vouched, p.stored, p.value
-  local given, span, dead, ttl, recent, rate, interval = p.given, p.span, p.dead, p.ttl, p.recent, p.rate, p.interval
+  local f, set, endless, longest, vouched = p.f, p.set, p.endless, p.longest, p.vouched
+  local stored, value, given, span, dead, ttl = p.stored, p.value, p.given, p.span, p.dead, p.ttl
+  local recent, rate, interval = p.recent, p.rate, p.interval
   local keep, held, own, took, there = p.keep, p.held, f[3] == '1', p.amount, p.there
   local takes = grants and before == nil and interval > 0
   local taken, writes = takes and p.n or 0, not never or resent or p.look or before ~= nil
@@ -95,8 +98,8 @@ do
   end
   p.replaces = p.replaces and writes
   brief = brief and p.drift == 0 and not p.replaces
-  local numbers = { p.replaces and 2 or 0, rate, value - taken, math.min(p.reset, most), math.min(after, most), interval,
-    p.drift, fits and 1 or 0, wait }
+  local numbers = { p.replaces and 2 or 0, rate, value - taken, math.min(p.reset, most),
+    math.min(after, most), interval, p.drift, fits and 1 or 0, wait }
   for j = 1, EACH do
     replies[#replies + 1] = numbers[j]
   end

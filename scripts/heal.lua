@@ -3,19 +3,21 @@
 -- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
 -- ARGV[4]  how many records were joined already, from the newest on: 0 at first, -1 if all were
 -- ARGV[5]  the ms within which records are joined; empty at first
--- ARGV[13] the given rate of the call (parts/read.lua), which counts where none is set; missing or empty for none
--- Reply:   {1 to send the call again, 0 if all is done; what ARGV[4] and ARGV[5] are to be then; permits by which the
---          value was wrong}
+-- ARGV[13] the given rate of the call (parts/read.lua), which counts where none is set; missing or empty
+-- for none
+-- Reply:   {1 to send the call again, 0 if all is done; what ARGV[4] and ARGV[5] are to be then; permits by
+--          which the value was wrong}
 --
--- It brings records of the future back, removes expired ones, and sums the value. Above LIVE records it joins those
--- of Java, and those of Go, within a thousandth of an interval, dated by the latest: so permits come back by so much
--- later at most, never earlier. A call joins up to PAGE records, and the last call sums what is left. Records of
--- reservations and leases are settled by their names, and stay.
+-- It brings records of the future back, removes expired ones, and sums the value. Above LIVE records it
+-- joins those of Java, and those of Go, within a thousandth of an interval, dated by the latest: so permits
+-- come back by so much later at most, never earlier. A call joins up to PAGE records, and the last call
+-- sums what is left. Records of reservations and leases are settled by their names, and stay.
 
 -- include parts/common.lua
 -- include parts/keys.lua
 local LIVE, PAGE, SLICES, ZREM = 2000, 500, 1000, 100
-local l, behind, slice = newLimiter(hash, text, records, timeNow(ARGV[6])), tonumber(ARGV[4]), tonumber(ARGV[5])
+local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
+local behind, slice = tonumber(ARGV[4]), tonumber(ARGV[5])
 if behind <= 0 then
   -- include parts/read.lua
   -- include parts/finish.lua

@@ -208,19 +208,8 @@ func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 			if err != nil || !again {
 				return results, err
 			}
-			if err := tooManyRounds(sent, call.start); err != nil {
+			if err := call.sendAgain(ctx, sent, reply); err != nil {
 				return nil, err
-			}
-			if call.settles == nil {
-				l := call.group.limiters[reply.At(0)-1]
-				if _, err := l.heal(ctx, l.givenText()); err != nil {
-					return nil, err
-				}
-				call.healed = true
-			}
-			// A record of the same name may be there. Of an ambiguous call a copy may come with the old name.
-			if call.reserved != nil && !call.ambiguous {
-				call.reserved = call.newRecords()
 			}
 		case !ofALimiter(err) || mistaken >= changes:
 			return nil, translated(call.group.limiters[0], wire.Overall, err)
@@ -236,6 +225,22 @@ func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// sendAgain prepares the call, which was sent a number of times, to be sent again.
+func (call *groupCall) sendAgain(ctx context.Context, sent int, reply redisx.Reply) error {
+	if call.settles == nil {
+		l := call.group.limiters[reply.At(0)-1]
+		if _, err := l.heal(ctx, l.givenText()); err != nil {
+			return err
+		}
+		call.healed = true
+	}
+	// A record of the same name may be there. Of an ambiguous call a copy may come with the old name.
+	if call.reserved != nil && !call.ambiguous {
+		call.reserved = call.newRecords()
+	}
+	return tooManyRounds(sent, call.start)
 }
 
 // ofALimiter reports whether an error is about one of the limiters

@@ -29,11 +29,12 @@ type request struct {
 	withdrawal *withdrawal // taken back before the request, nil if there is none
 	back       *request    // takes it back, for an acquire
 	start      time.Time
-	givenRate  any  // the text of a GivenRate, nil if acquires set no rate
-	portion    any  // what portion.text says about waiting callers, nil if nothing
-	healed     bool // heal.lua was called for it
-	numbers    bool // a caller wants more than yes or no
-	ambiguous  bool // a copy may be under way, or have been carried out
+	givenRate  any   // the text of a GivenRate, nil if acquires set no rate
+	portion    any   // what portion.text says about waiting callers, nil if nothing
+	healed     bool  // heal.lua was called for it
+	drift      int64 // by which the value was wrong then
+	numbers    bool  // a caller wants more than yes or no
+	ambiguous  bool  // a copy may be under way, or have been carried out
 
 	// call carries the request; first and space are room for its runs and
 	// arguments. With them the request of a lone caller is one allocation.
@@ -127,15 +128,16 @@ func (req *request) renumber() {
 // isRelease reports whether the request gives permits back.
 func (req *request) isRelease() bool { return req.script == releaseScript }
 
-// send sends the request until all of it is done, because one call of Redis
-// handles a bounded number of records. The reply is that of an acquire.
+// send sends the request until all of it is done, because one call of Redis handles a
+// bounded number of records, and judges nothing before the limiter is plain. The reply is
+// that of an acquire.
 func (req *request) send(ctx context.Context) (acquireReply, error) {
 	if req.back != nil {
 		if _, err := req.back.send(ctx); err != nil && !errors.Is(err, ErrNotInitialized) {
 			return acquireReply{}, err
 		}
 	}
-	began, replaced, drift := time.Now(), false, int64(0)
+	began := time.Now()
 	for sent := 1; ; sent++ {
 		reply, ambiguous, err := req.limiter.run(ctx, req.next())
 		req.ambiguous = req.ambiguous || ambiguous
@@ -146,26 +148,33 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 		} else if !done {
 			judged, err = newAcquireReply(reply, len(req.runs))
 			done = !judged.again
-			replaced = replaced || judged.replaced
-			judged.replaced, judged.drift = replaced, judged.drift+drift
-			if !done {
-				var healed int64
-				healed, err = req.limiter.heal(ctx, req.givenRate)
-				drift += healed
-				if req.healed = true; !req.ambiguous { // a record of the same name may be there
-					req.makeRecords()
-				}
-			}
+			judged.drift += req.drift
 		}
 		if !done && err == nil {
-			if err = ctx.Err(); err == nil {
-				err = tooManyRounds(sent, began)
-			}
+			err = req.sendAgain(ctx, sent, began)
 		}
 		if done || err != nil {
 			return judged, err
 		}
 	}
+}
+
+// sendAgain prepares the request, which was sent a number of times, to be sent again.
+func (req *request) sendAgain(ctx context.Context, sent int, began time.Time) error {
+	if !req.isRelease() {
+		drift, err := req.limiter.heal(ctx, req.givenRate)
+		if err != nil {
+			return err
+		}
+		req.drift += drift
+		if req.healed = true; !req.ambiguous { // a record of the same name may be there
+			req.makeRecords()
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return tooManyRounds(sent, began)
 }
 
 // next returns the call that sends the request.

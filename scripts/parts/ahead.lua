@@ -4,8 +4,8 @@
 --
 -- How far ahead a record may be:
 --   - A tenth of an interval, between 100 ms and a second: clocks that are kept in time differ by far less.
---   - An interval, if it is the record of a lease, which is dated by its end (acquire.lua), or one of 8 bytes,
---     which has no room for a mark.
+--   - An interval, if it is the record of a lease, which is dated by its end (acquire.lua), or one of 8
+--     bytes, which has no room for a mark.
 -- A record further ahead is treated as a record of now, and l.astray makes finish.lua rewrite it. If a client
 -- has a clock of its own, that clock may be the wrong one: the client only lowers the time to the latest one
 -- allowed.

@@ -1,4 +1,4 @@
--- count.lua: returns the permits of a record: its last four bytes, little-endian, in every format of Redisson.
+-- count.lua: returns the permits of a record: its last four bytes, little-endian, in every format.
 
 local function count(record)
   local a, b, c, d = string.byte(record, -4, -1)

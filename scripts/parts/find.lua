@@ -3,8 +3,9 @@
 --
 -- The newest records of other Clients are left alone. Their permits may have been used, and count for most
 -- of an interval; taken out of the records, they would be granted again. The oldest records cost least:
--- their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none counts
--- as own. But records dated exactly as a grant that is withdrawn count as own ones, for they expire with it.
+-- their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none
+-- counts as own. But records dated exactly as a grant that is withdrawn count as own ones, for they expire
+-- with it.
 --
 -- A reservation is settled by the names of its records. So a release takes them only where all other records
 -- hold too few permits, as for permits that were reserved and used. The withdrawal of a reservation or lease

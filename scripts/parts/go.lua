@@ -1,5 +1,6 @@
--- go.lua: recognizes records of Go. The random bytes of one begin with a mark (internal/wire/record.go). A record of
--- 8 bytes has no room for it; there two bits are set that are never set in the numbers that Redisson writes.
+-- go.lua: recognizes records of Go. The random bytes of one begin with a mark (internal/wire/record.go). A
+-- record of 8 bytes has no room for it; there two bits are set that are never set in the numbers that
+-- Redisson writes.
 
 local function ofGo(record)
   local SHORT, LC0I, BIT5 = 8, 20, 32 -- bytes of a record; the two bits stand above five others

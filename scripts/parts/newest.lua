@@ -1,4 +1,5 @@
--- newest.lua: sets reset, the ms until all permits are back, without those granted now; 0 if no caller asks for it.
+-- newest.lua: sets reset, the ms until all permits are back, without those granted now; 0 if no caller asks
+-- for it.
 
 local reset = 0
 if asked and first[1] then

@@ -1,38 +1,42 @@
--- plain.lua: reads a limiter and finds out what is left, in a straight line. It repairs nothing: if something
--- must be repaired first, the script replies the number of the limiter, having written nothing, and the Client calls
--- heal.lua and sends the call again.
+-- plain.lua: reads a limiter and finds out what is left, in a straight line. It repairs nothing: if
+-- something must be repaired first, the script replies the number of the limiter, having written nothing,
+-- and the Client calls heal.lua and sends the call again.
 --
--- Plain is a limiter whose keys are of their kinds, and whose fields are integers up to 2^53; whose oldest record is not too far ahead; and whose value can be believed, or
--- can be put right by the sum of at most LIVE records. The value is summed in four cases:
+-- Plain is a limiter whose keys are of their kinds, and whose fields are integers up to 2^53; whose oldest
+-- record is not too far ahead; and whose value can be believed, or can be put right by the sum of at most
+-- LIVE records. The value is summed in four cases:
 --   1. It cannot be right: it is missing, or above the rate.
---   2. It may be that of another rate or interval: it is an own value without a voucher (write.lua), the hash is
---      new, or versions with different intervals take turns.
+--   2. It may be that of another rate or interval: it is an own value without a voucher (write.lua), the
+--      hash is new, or versions with different intervals take turns.
 --   3. Records have expired, and few are left, or the oldest one and the oldest that counts lie in different
---      pieces of time, as long as an interval each. That is so once an interval, whichever client calls: Java may
---      leave the value wrong (by a release, or a request that it sent twice), and that must not last longer.
--- A Java whose clock is ahead removes records before Go finds them expired. So where none has expired, the first
--- request of a Client in ten seconds looks (one without a session in one ms of IN): a few records confirm the
--- value, otherwise heal.lua sums it, once in ten seconds, or in an interval if that is longer. Until then
--- permits that Java has released can be used. The field `checked` has the time of the last look that did not.
+--      pieces of time, as long as an interval each. That is so once an interval, whichever client calls:
+--      Java may leave the value wrong (by a release, or a request that it sent twice), and that must not
+--      last longer.
+-- A Java whose clock is ahead removes records before Go finds them expired. So where none has expired, the
+-- first request of a Client in ten seconds looks (one without a session in one ms of IN): a few records
+-- confirm the value, otherwise heal.lua sums it, once in ten seconds, or in an interval if that is longer.
+-- Until then permits that Java has released can be used. The field `checked` has the time of the last look
+-- that did not.
 --
--- A given rate is what the call sets where no rate is set: `rate interval keep 0`, the times in ms. One that
--- ends in 1 also replaces another rate, interval or keep alive. The records stay, and their permits count against
--- the new rate, even if only the hash was gone. The type is OVERALL where none is set, and stays otherwise.
--- While versions with different intervals take turns, each counts the records of its own interval, and none
--- removes records that another one still counts: the field `longest` holds the longest interval that was in use
--- lately, and until when records and keys stay for it. Older versions write two more numbers.
+-- A given rate is what the call sets where no rate is set: `rate interval keep 0`, the times in ms. One
+-- that ends in 1 also replaces another rate, interval or keep alive. The records stay, and their permits
+-- count against the new rate, even if only the hash was gone. The type is OVERALL where none is set, and
+-- stays otherwise. While versions with different intervals take turns, each counts the records of its own
+-- interval, and none removes records that another one still counts: the field `longest` holds the longest
+-- interval that was in use lately, and until when records and keys stay for it. Older versions write two
+-- more numbers.
 --
--- Before it: kind and given are the type and the given rate; healed, heal.lua was called for this call; asked, a
--- caller asks for numbers; member, the number of the limiter; at, now and us (common_time.lua), and timed, if
--- they are the server's. After it:
+-- Before it: kind and given are the type and the given rate; healed, heal.lua was called for this call;
+-- asked, a caller asks for numbers; member, the number of the limiter; at, now and us (common_time.lua),
+-- and timed, if they are the server's. After it:
 --   rate, interval, keep, own  the configuration; set, it is to be written; replaces, in place of another one
 --   endless         with it the hash loses its time to live: it has that of a keep alive, or of no rate
 --   span, longest   the longest interval in use; what the field is to hold, '' if it must go, nil if it stays
 --   stored, value   the value string, nil if it is no integer; the permits that are left
 --   drift           permits by which the value was wrong: above 0 if it was too small
 --   gone, dead      how many records have expired, from the oldest on; how many of these are to be removed
---   more            further records have expired that still count: a call counts up to DEAD of them. So a call that
---                   lacks permits must not be judged
+--   more            further records have expired that still count: a call counts up to DEAD of them. So a
+--                   call that lacks permits must not be judged
 --   first, since    the oldest record that counts, empty if there is none; its time
 --   recent, look    the session is of these ten seconds; it must note that the value was looked at
 --   vouched         the value is not an own one, or has a voucher of these ten seconds
@@ -177,6 +181,7 @@ else
   end
 end
 local drift = believed and value ~= believed and interval > 0 and value - believed - back or 0
-if first[1] and (timed and us or now) % DIE == 0 and not healed and redis.call('ZCARD', KEYS[3]) > LIVE + gone then
+local looks = first[1] and (timed and us or now) % DIE == 0 and not healed
+if looks and redis.call('ZCARD', KEYS[3]) > LIVE + gone then
   return { member }
 end

@@ -27,7 +27,8 @@
 --   crowd   the entries of the other Clients in the field
 --   till    until when the entry of this Client counts, 0 if it wants another number now
 
-local LONGEST, LOOKS, LEAST, EVERY, GOLDEN = 8000, 32, 0.16, 500, 0.6180339887 -- bytes: about 190 Clients; EVERY in ms
+local LONGEST, EVERY = 8000, 500 -- bytes: about 190 Clients; ms
+local LOOKS, LEAST, GOLDEN = 32, 0.16, 0.6180339887
 local wants, holds, keeps, recently, took, counts =
   string.match(ARGV[14], '^(%d+) (%d+) (%d+) (%d+) (%S+) (%d)$')
 local n = tonumber(ARGV[RUNS]) or all -- of the first request
@@ -44,8 +45,8 @@ for session, permits, time in string.gmatch(field, '(%S+) (%d+) (%d+);') do
   end
 end
 holds, took = tonumber(holds), tonumber(took)
--- Other Clients leave no more than the portion, so a request for more would never be granted. The portion of a
--- Client that holds nothing is at least its first request: its entry says that it wants that many.
+-- Other Clients leave no more than the portion, so a request for more would never be granted. The portion
+-- of a Client that holds nothing is at least its first request: its entry says that it wants that many.
 local least = math.min(MOST, math.ceil(n * others / math.max(1, rate - n)))
 if holds == 0 and n <= rate and least > tonumber(wants) then
   wants = string.format('%d', least)
@@ -88,10 +89,10 @@ if others > 0 or share.beside then
   local due = math.max(0, portion - holds)
   local quick = due
   if not took or took == 0 then
-    -- Permits taken at one moment come back at one moment, and the edge of a second then decides how many of them a
-    -- Client got in it. So a Client takes half of its portion in an eighth of an interval, and a quarter if its
-    -- callers want more than the portion, for some of them would wait for two whole intervals. From then on its
-    -- permits come back apart. Beside Java, others would take what it leaves.
+    -- Permits taken at one moment come back at one moment, and the edge of a second then decides how many
+    -- of them a Client got in it. So a Client takes half of its portion in an eighth of an interval, and a
+    -- quarter if its callers want more than the portion, for some of them would wait for two whole
+    -- intervals. From then on its permits come back apart. Beside Java, others would take what it leaves.
     local burst = math.max(n, math.ceil(portion / (tonumber(wants) > portion and 4 or 2)))
     quick = math.min(due, math.max(0, burst - tonumber(recently)))
   end

@@ -1,20 +1,22 @@
--- sessions.lua: removes old sessions, and other fields in the form of one. A session is what a Client noted of its
--- last request (all that one script call asks for): `number time amount where`, and for a PER_CLIENT limiter the rate.
--- amount are the permits that it took, with a minus those it gave back; where is the time of their records; for a
--- release 1 if there may be more to give back, else 0. Numbers have 16 digits, so that comparing them as texts
--- compares them as numbers. Java ignores the fields.
+-- sessions.lua: removes old sessions, and other fields in the form of one. A session is what a Client noted
+-- of its last request (all that one script call asks for): `number time amount where`, and for a PER_CLIENT
+-- limiter the rate. amount are the permits that it took, with a minus those it gave back; where is the time
+-- of their records; for a release 1 if there may be more to give back, else 0. Numbers have 16 digits, so
+-- that comparing them as texts compares them as numbers. Java ignores the fields.
 --
--- Before it: f[5], the session, is not of these ten seconds. A new session looks, and then one looks once a minute.
--- Those that were not used for a minute go, if there are more than eight, which are not worth it.
+-- Before it: f[5], the session, is not of these ten seconds. A new session looks, and then one looks once a
+-- minute. Those that were not used for a minute go, if there are more than eight, which are not worth it.
 
 do
-  local MINUTE, OWN, WHOLE, SOME, PRIME, CURSORS = 60000, 13, 512, 100, 7919, 4294967296 -- ms: sessionLife in request.go
+  local MINUTE = 60000 -- ms: sessionLife in request.go
+  local OWN, WHOLE, SOME, PRIME, CURSORS = 13, 512, 100, 7919, 4294967296
   local used = tonumber(f[5] and string.match(f[5], '^%d+ (%d+)') or 0) or 0
   local fields = math.floor(used / MINUTE) ~= math.floor(now / MINUTE) and redis.call('HLEN', KEYS[1]) or 0
   if fields > OWN then
-    -- Redis reads a hash of up to WHOLE fields at once, or SOME fields of a larger one: from a place that depends on
-    -- the us of the last 1,000 s, and PRIME puts the places of successive calls far apart.
-    local cursor = fields > WHOLE and string.format('%d', (now % 1000000 * 1000 + us) * PRIME % CURSORS) or '0'
+    -- Redis reads a hash of up to WHOLE fields at once, or SOME fields of a larger one: from a place that
+    -- depends on the us of the last 1,000 s, and PRIME puts the places of successive calls far apart.
+    local from = fields > WHOLE and (now % 1000000 * 1000 + us) * PRIME % CURSORS or 0
+    local cursor = string.format('%d', from)
     local found = redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'session:*', 'COUNT', SOME)[2]
     for i = 1, #found, 2 do
       local time = tonumber(string.match(found[i + 1], '^%d+ (%d+)') or '')

@@ -1,15 +1,16 @@
--- until.lua: sets wait, the us until n permits are there, of a limiter that has too few. Requests before it in the
--- same call were granted spent permits, which come back an interval and a lease after now. walked has the permits of
--- the first 100 records, of the first 200, and so on, as far as they were read, so that many refused runs of one call
--- read the records once.
+-- until.lua: sets wait, the us until n permits are there, of a limiter that has too few. Requests before it
+-- in the same call were granted spent permits, which come back an interval and a lease after now. walked
+-- has the permits of the first 100 records, of the first 200, and so on, as far as they were read, so that
+-- many refused runs of one call read the records once.
 --
--- If all records hold fewer permits than the value says are missing, the value is wrong, and if they are too many to be
--- read at once, they must be joined first: heal.lua. After it, the time of the last record that was read is a lower
--- bound, and wait is below 0 then.
+-- If all records hold fewer permits than the value says are missing, the value is wrong, and if they are
+-- too many to be read at once, they must be joined first: heal.lua. After it, the time of the last record
+-- that was read is a lower bound, and wait is below 0 then.
 
 -- include parts/count.lua
 local PAGE, PAGES = 100, 20
-local need, sum, rank, all100 = n - value + spent, 0, count(first[1] or '') >= n - value + spent and gone, true
+local need, sum, full = n - value + spent, 0, true
+local rank = count(first[1] or '') >= need and gone
 for page = 1, rank and 0 or PAGES do
   if walked and walked[page] and walked[page] < need then
     sum = walked[page]
@@ -23,15 +24,15 @@ for page = 1, rank and 0 or PAGES do
         break
       end
     end
-    all100 = #members == PAGE
-    if rank or not all100 then
+    full = #members == PAGE
+    if rank or not full then
       break
     end
     walked = walked or {}
     walked[page] = sum
   end
 end
-local bound = not rank and all100 and gone + PAGE * PAGES - 1
+local bound = not rank and full and gone + PAGE * PAGES - 1
 if not healed and (bound or not rank and sum + spent < need) then
   return { member }
 end

@@ -1,6 +1,6 @@
 -- waiting.lua: tells other Clients that callers of this Client wait, so that they leave it a portion
--- (portion.lua). A note is valid until an interval and a second from now, and a call renews it only if it is half
--- a second old.
+-- (portion.lua). A note is valid until an interval and a second from now, and a call renews it only if it
+-- is half a second old.
 
 local LIFE, OLD = 1000, 500 -- ms beyond an interval
 if share.till < now + interval + OLD then

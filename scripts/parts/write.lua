@@ -1,21 +1,24 @@
 -- write.lua: writes the configuration, the value and the lives of the keys, and removes records. plain.lua
--- explains the names; taken are the permits that were granted, took the same as a text, lease the ms that their record is ahead of now.
--- ttl is the time to live of the hash where calls do not prolong it, otherwise -1.
+-- explains the names; taken are the permits that were granted, took the same as a text, lease the ms that
+-- their record is ahead of now. ttl is the time to live of the hash where calls do not prolong it,
+-- otherwise -1.
 --
--- A voucher tells for which rate the own value of a PER_CLIENT limiter is right, because a client that changes
--- the rate cannot reach the values of other clients. It is a field named `session:` and the key of the value, which
--- all Clients with one ID share, as they share the value; it has the form of a session, and expires like one:
--- number 0, time, 0, 0, rate. A call that finds it more than 10 s old renews it. Without it the value is summed.
+-- A voucher tells for which rate the own value of a PER_CLIENT limiter is right, because a client that
+-- changes the rate cannot reach the values of other clients. It is a field named `session:` and the key of
+-- the value, which all Clients with one ID share, as they share the value; it has the form of a session,
+-- and expires like one: number 0, time, 0, 0, rate. A call that finds it more than 10 s old renews it.
+-- Without it the value is summed.
 --
--- After it, value and records live as long as the hash: no record expires while it counts, and none stays when the
--- hash has gone, whatever another program did to one of the keys. With a keep alive time, all live that long from
--- now on, but at least an interval and a second: a caller that waits for permits must not find that the limiter
--- expired in the ms in which they come back. With a given rate an eighth less does no harm, and saves three commands
--- in most calls. The pair of one PER_CLIENT client whose hash lives for ever expires after its last record has: then
--- all permits are back anyway, and many clients come and never return.
+-- After it, value and records live as long as the hash: no record expires while it counts, and none stays
+-- when the hash has gone, whatever another program did to one of the keys. With a keep alive time, all live
+-- that long from now on, but at least an interval and a second: a caller that waits for permits must not
+-- find that the limiter expired in the ms in which they come back. With a given rate an eighth less does no
+-- harm, and saves three commands in most calls. The pair of one PER_CLIENT client whose hash lives for ever
+-- expires after its last record has: then all permits are back anyway, and many clients come and never
+-- return.
 --
--- Records are removed last. The key is gone with its last record, and while a slot of a cluster moves, a script
--- that names a key that is not here ends with an error, half done.
+-- Records are removed last. The key is gone with its last record, and while a slot of a cluster moves, a
+-- script that names a key that is not here ends with an error, half done.
 
 if set then
   redis.call('HSET', KEYS[1], 'rate', f[1], 'interval', f[2], 'type', f[3], 'keepAliveTime', f[4])
@@ -31,11 +34,11 @@ end
 if not vouched then
   redis.call('HSET', KEYS[1], 'session:' .. KEYS[2], string.format('%016d %s 0 0 %d', 0, at, rate))
 end
--- INCRBY takes less time than SET, but refuses some texts that Lua takes for integers, such as 1e3. SET removes
--- the time to live.
+-- INCRBY takes less time than SET, but refuses some texts that Lua takes for integers, such as 1e3. SET
+-- removes the time to live.
 local change = stored and value - taken - stored
-if change ~= 0 and (not stored
-  or type(redis.pcall('INCRBY', KEYS[2], change == -taken and '-' .. took or string.format('%d', change))) == 'table') then
+local step = change == -taken and taken > 0 and '-' .. took or string.format('%d', change or 0)
+if change ~= 0 and (not stored or type(redis.pcall('INCRBY', KEYS[2], step)) == 'table') then
   redis.call('SET', KEYS[2], string.format('%d', value - taken))
 end
 local SECOND, MINUTE = 1000, 60000 -- ms; with a short interval, keys should not come and go with every call

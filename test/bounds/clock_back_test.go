@@ -30,7 +30,7 @@ func TestRecordsAheadByRightStayWhereTheyAre(t *testing.T) {
 			{5 * time.Second, plain, 9000, false},
 			{time.Minute, leased, 59_000, true},
 			{time.Minute, leased, 80_000, false},
-			{time.Minute, "\x10\xd2GoRateLimitxxxx\x01\x00\x00\x00", 59_000, false}, // of a slot of time, by an older Go
+			{time.Minute, "\x10\xd2GoRateLimitxxxx\x01\x00\x00\x00", 59_000, false}, // by an older Go
 			{time.Minute, "\x03abc\x01\x00\x00\x00", 59_000, true},
 			{time.Minute, "\x03abc\x01\x00\x00\x00", 80_000, false},
 		} {

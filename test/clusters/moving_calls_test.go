@@ -75,9 +75,10 @@ func TestNoScriptNamesAKeyItHasRemoved(t *testing.T) {
 	at := cluster.Node(t, "api")
 	m := &leaving{T: t, node: cluster.Servers[at], next: cluster.Servers[(at+1)%masters]}
 	m.slot = m.node.Admin().ClusterKeySlot(t.Context(), "api").Val()
+	inFI := []rratelimiter.Option{rratelimiter.WithRedisson(FI)}
 	for way, s := range map[string]*server{
 		"a record for each call": {user: m.client(1)},
-		"fI":                     {user: m.client(1), opts: []rratelimiter.Option{rratelimiter.WithRedisson(FI)}},
+		"fI":                     {user: m.client(1), opts: inFI},
 		"lost replies":           {user: m.client(2)},
 	} {
 		s.T, s.look, s.name = t, m.node.Admin(), "api"

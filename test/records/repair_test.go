@@ -122,7 +122,8 @@ func TestRepairOfManyRecordsLosesNothing(t *testing.T) {
 		if taken == 0 {
 			t.Error("no caller has used it meanwhile")
 		}
-		if got.Rewritten == 0 || got.Dropped != 0 || got.Drift != 0 && got.Drift != wrong || got.Records > 2000 {
+		drift := got.Drift != 0 && got.Drift != wrong // calls may have corrected it before
+		if got.Rewritten == 0 || got.Dropped != 0 || drift || got.Records > 2000 {
 			t.Errorf("%+v of %d, %d too many", got, many, wrong)
 		}
 		if calls := n.ScriptsRun() - before; calls < many/1000 {

@@ -22,7 +22,7 @@ func onRedis(t *testing.T, spec func(b *Bench)) {
 	spec(NewBench(t, s.Client(t), s.Admin()))
 }
 
-// Calls and Repair join the other records and keep those of reservations: their settlements give everything back.
+// Calls and Repair join the other records and keep those of reservations: settlements give everything back.
 // One call of Repair handles fewer records than these. In the format fI some of them choose the same name.
 func TestRepairKeepsReservations(t *testing.T) {
 	const rate, reserved, many, others = 10_000_000, 500, 2600, 300
