@@ -57,7 +57,8 @@ do
   plan[member] = { f = f, set = set, replaces = replaces, endless = endless, longest = longest,
     vouched = vouched, stored = stored, value = value, given = given, span = span, dead = dead, ttl = ttl,
     ends = ends, drift = drift, recent = recent, look = look, held = held, n = n, amount = amount,
-    records = records, size = size,    wait = wait, reset = reset, rate = rate, interval = interval, keep = keep, there = there }
+    records = records, size = size, wait = wait, reset = reset, rate = rate, interval = interval,
+    keep = keep, there = there }
 end
 -- MEMBER
 if before ~= nil then

@@ -71,7 +71,7 @@ func TestManyRecordsAreJoined(t *testing.T) {
 		}
 		had, at := int64(many-i), times[i-1]
 		if has, later := out(at), out(at+slice); has < had || later > had {
-			t.Fatalf("after %d, %d permits are to come back: %d do, and %d a thousandth later", at, had, has, later)
+			t.Fatalf("after %d %d permits come back, and %d a thousandth later; want %d", at, has, later, had)
 		}
 	}
 	for _, r := range reserved {
