@@ -5,7 +5,8 @@
 -- Plain is a limiter whose keys are of their kinds, and whose fields are integers up to 2^53; whose oldest
 -- record is not too far ahead; and whose value can be believed, or can be put right by the sum of at most
 -- LIVE records. The value is summed in four cases:
---   1. It cannot be right: it is missing, or above the rate.
+--   1. It cannot be right: it is missing, or above the rate; or some records have expired, and it leaves
+--      less than a permit to each of the others.
 --   2. It may be that of another rate or interval: it is an own value without a voucher (write.lua), the
 --      hash is new, or versions with different intervals take turns.
 --   3. Records have expired, and few are left, or the oldest one and the oldest that counts lie in different
@@ -147,9 +148,11 @@ if sums or look then
   end
   sums = sums and live <= LIVE
 end
-local few, sum = look and live <= FEW, 0
+local few, sum, from, turns = look and live <= FEW, 0, believed and 0 or gone, 0
 if gone > 0 and believed or sums or few then
-  local from = believed and 0 or gone
+  turns = 2
+end
+for turn = 1, turns do
   local some = redis.call('ZRANGE', KEYS[3], from, (sums or few) and '-1' or (more and dead or gone) - 1)
   for i = 1, #some do
     local a, b, c, d = string.byte(some[i], -4, -1) -- count.lua
@@ -160,6 +163,10 @@ if gone > 0 and believed or sums or few then
       sum = sum + n
     end
   end
+  if turn == 2 or sums or few or more or live > LIVE or value + back + live <= rate then
+    break
+  end
+  from, sums = gone, true -- a record holds a permit or more, so the value is wrong
 end
 if look and not (few and rate - sum == value) then
   local checked, piece = tonumber(redis.call('HGET', KEYS[1], 'checked')) or 0, math.max(TEN, interval)
@@ -177,7 +184,7 @@ elseif sums then
 else
   value = (value or stored or 0) + back
   if gone > 0 and value + live + (more and gone - dead or 0) > rate and not healed then
-    return { member } -- a record holds a permit or more
+    return { member }
   end
 end
 local drift = believed and value ~= believed and interval > 0 and value - believed - back or 0
