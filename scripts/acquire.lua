@@ -48,7 +48,7 @@ if (ARGV[14] or '') ~= '' and not held then
   -- include parts/portion.lua
 end
 
-local ttl = keep == 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
+local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
 local quota, spent, used, refused, idle = share and share.quota, 0, 0, false, not held
 local answers, walked = nil, nil

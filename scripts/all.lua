@@ -31,7 +31,7 @@ do
     kind, amount, records, given = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
   end
   -- include parts/plain.lua
-  local ttl = keep == 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
+  local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
   local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us
   -- include parts/late.lua
   local n, wait, spent, walked = tonumber(amount), 0, 0, {}

@@ -24,11 +24,14 @@ if behind <= 0 then
   l.unseen, l.heals, l.astray = false, true, true
   local given = (ARGV[13] or '') ~= '' and string.sub(ARGV[13], 1, -2) .. '0' or nil
   local err = read(l, ARGV[1], ARGV[2], given)
+  if err and given and string.find(err.err, 'BADFIELD', 1, true) then -- the call may replace that rate
+    err = read(l, ARGV[1], ARGV[2], ARGV[13])
+  end
   if err then
     return err
   end
   local again = l.dead > MANY or l.more
-  if l.set then -- no rate is set yet: only what has expired goes
+  if l.set then -- no rate is set yet: the call sums the value
     if l.dead > MANY then
       l.records('UNLINK')
     elseif l.dead > 0 then
@@ -37,7 +40,7 @@ if behind <= 0 then
   else
     finish(l, nil)
   end
-  if again or l.set or behind < 0 or l.records('ZCARD') <= LIVE then
+  if again or behind < 0 or l.records('ZCARD') <= LIVE then
     return { again and 1 or 0, behind, 0, l.drift }
   end
   slice = math.max(1, math.floor(l.span / SLICES))
