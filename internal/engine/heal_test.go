@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
+)
+
+// After heal.lua an acquire decides, whatever Java, an operator or another version left: what heal cannot end
+// would be asked for again and again.
+func TestAfterHealAcquiresDecide(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for on, rdb := range map[string]*redis.Client{
+		"miniredis": redistest.MiniClient(t, redistest.Mini(t)), "Redis": redistest.Start(t).Client(t),
+	} {
+		t.Run(on, func(t *testing.T) {
+			random, e := rand.New(rand.NewPCG(seed, 1)), newEngine(t, rdb)
+			for n := range redistest.Rounds(t, 600) {
+				l := e.limiter(fmt.Sprint("n", n))
+				l.noteType(random.IntN(2))
+				wrote := leaveOdd(t, rdb, random, l)
+				req := newAcquire(l, []run{{1 + random.Int64N(12), 1 - 2*random.Int64N(2)}}, nil)
+				req.healed, req.numbers, req.ambiguous = true, random.IntN(2) == 0, random.IntN(4) == 0
+				if random.IntN(3) == 0 {
+					rate := Rate{Permits: 5000, Interval: time.Duration(1+random.IntN(2000)) * time.Millisecond}
+					req.givenRate = NewGivenRate(rate, random.IntN(2) == 0).text
+				}
+				if _, err := l.heal(t.Context(), req.givenRate); err != nil {
+					t.Fatal(err, wrote)
+				}
+				reply, _, err := l.run(t.Context(), req.next())
+				if err != nil {
+					t.Fatal(err, wrote)
+				}
+				if judged, err := newAcquireReply(reply, 1); err != nil || judged.again {
+					t.Fatalf("%+v %v: %v, given %v", judged, err, wrote, req.givenRate)
+				}
+				redistest.NoError(t, rdb.FlushDB(t.Context()).Err())
+			}
+		})
+	}
+}
+
+// leaveOdd leaves a limiter in an odd state, and returns the commands that did.
+func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (wrote [][]any) {
+	t.Helper()
+	of := func(all ...any) any { return all[random.IntN(len(all))] }
+	keys, now := l.keysOf(l.Type()), time.Now().UnixMilli()
+	write := func(words ...any) {
+		wrote = append(wrote, words[:min(len(words), 20)])
+		redistest.NoError(t, rdb.Do(t.Context(), words...).Err())
+	}
+	interval := of(1000, 1000, 60_000, 7, 0, -1000, int64(1)<<53)
+	write("HSET", keys[0], "rate", of(10, 10, 5000, 0, -5, int64(1)<<53, "1e3"), "interval", interval,
+		"type", l.Type(), "keepAliveTime", of(0, 0, 5000, -5),
+		"session:"+keys[1].(string), of("x", fmt.Sprintf("%016d %d 0 0 10", 0, now)))
+	for range random.IntN(3) {
+		write("HSET", keys[0], of("longest", "longest", "checked", "waiting", l.engine.session.boxed), of("x", "", now,
+			fmt.Sprint("3000 ", now+2000), fmt.Sprint("500 ", now+9), fmt.Sprint("90000 ", now-1),
+			"9999999999999999 1 1 1", wire.Number(l.engine.requests.Load()+2)+fmt.Sprintf(" %d 3 %d", now, now)))
+	}
+	if value := of("", "", 10, 0, -3, 4, "7.5", "x", int64(1)<<53); value != "" {
+		write("SET", keys[1], value)
+	}
+	from, within := random.Int64N(4000)-1000, 1+random.Int64N(3000) // ms before now
+	layout := &wire.Layouts[random.IntN(len(wire.Layouts))]
+	if random.IntN(2) == 0 {
+		layout = layout.ForClient()
+	}
+	for left := of(0, 1, 5, 12, 50, of(900, 1500, 2500, 6000).(int)).(int); left > 0; left -= 500 {
+		add := []any{"ZADD", keys[2]}
+		for range min(left, 500) {
+			record := string(layout.AppendAll(make([]byte, 0, wire.RecordSpace), random.Int64N(4)))
+			add = append(add, now-from-random.Int64N(within), record)
+		}
+		write(add...)
+	}
+	if random.IntN(3) == 0 {
+		write("ZADD", keys[2], of("inf", "-inf", fmt.Sprint(now, ".5"), now+90_000, "1e300"), of("a", "", "\x10\xd2GoRLease12345678abcd"))
+	}
+	return wrote
+}
