@@ -30,7 +30,7 @@ if behind <= 0 then
   if err then
     return err
   end
-  local again = l.dead > MANY or l.more
+  local again = l.dead >= COUNTED -- there may be more
   if l.set then -- no rate is set yet: the call sums the value
     if l.dead > MANY then
       l.records('UNLINK')

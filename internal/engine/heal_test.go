@@ -58,13 +58,13 @@ func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (w
 		redistest.NoError(t, rdb.Do(t.Context(), words...).Err())
 	}
 	interval := of(1000, 1000, 60_000, 7, 0, -1000, int64(1)<<53)
-	write("HSET", keys[0], "rate", of(10, 10, 5000, 0, -5, int64(1)<<53, "1e3"), "interval", interval,
+	write("HSET", keys[0], "rate", of(10, 10, 5000, 0, -5, int64(1)<<53), "interval", interval,
 		"type", l.Type(), "keepAliveTime", of(0, 0, 5000, -5),
 		"session:"+keys[1].(string), of("x", fmt.Sprintf("%016d %d 0 0 10", 0, now)))
 	for range random.IntN(3) {
-		write("HSET", keys[0], of("longest", "longest", "checked", "waiting", l.engine.session.boxed), of("x", "", now,
-			fmt.Sprint("3000 ", now+2000), fmt.Sprint("500 ", now+9), fmt.Sprint("90000 ", now-1),
-			"9999999999999999 1 1 1", wire.Number(l.engine.requests.Load()+2)+fmt.Sprintf(" %d 3 %d", now, now)))
+		write("HSET", keys[0], of("longest", "longest", "checked", "waiting", l.engine.session.boxed),
+			of("x", "", now, fmt.Sprint("3000 ", now+2000), fmt.Sprint("500 ", now+9), fmt.Sprint("90000 ", now-1),
+				"9999999999999999 1 1 1", wire.Number(l.engine.requests.Load()+2)+fmt.Sprintf(" %d 3 %d", now, now)))
 	}
 	if value := of("", "", 10, 0, -3, 4, "7.5", "x", int64(1)<<53); value != "" {
 		write("SET", keys[1], value)
@@ -74,7 +74,7 @@ func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (w
 	if random.IntN(2) == 0 {
 		layout = layout.ForClient()
 	}
-	for left := of(0, 1, 5, 12, 50, of(900, 1500, 2500, 6000).(int)).(int); left > 0; left -= 500 {
+	for left := of(0, 1, 5, 12, 50, of(900, 1500, 2500, 2900, 6000).(int)).(int); left > 0; left -= 500 {
 		add := []any{"ZADD", keys[2]}
 		for range min(left, 500) {
 			record := string(layout.AppendAll(make([]byte, 0, wire.RecordSpace), random.Int64N(4)))
@@ -83,7 +83,8 @@ func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (w
 		write(add...)
 	}
 	if random.IntN(3) == 0 {
-		write("ZADD", keys[2], of("inf", "-inf", fmt.Sprint(now, ".5"), now+90_000, "1e300"), of("a", "", "\x10\xd2GoRLease12345678abcd"))
+		write("ZADD", keys[2], of("inf", "-inf", fmt.Sprint(now, ".5"), now+90_000, "1e300"),
+			of("a", "", "\x10\xd2GoRLease12345678abcd"))
 	}
 	return wrote
 }
