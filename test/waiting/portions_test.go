@@ -235,7 +235,7 @@ func TestCallersThatLeaveLoseNoPermits(t *testing.T) {
 			}
 		}
 		all.Wait()
-		if got := got.Load(); got < rate*span*96/100 {
+		if got := got.Load(); got < rate*span*94/100 { // what goes back takes a trip of its own
 			c.Errorf("%d of %d permits were used", got, rate*span)
 		}
 	})
