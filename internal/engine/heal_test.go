@@ -29,8 +29,9 @@ func TestAfterHealAcquiresDecide(t *testing.T) {
 				req := newAcquire(l, []run{{1 + random.Int64N(12), 1 - 2*random.Int64N(2)}}, nil)
 				req.healed, req.numbers, req.ambiguous = true, random.IntN(2) == 0, random.IntN(4) == 0
 				if random.IntN(3) == 0 {
-					rate := Rate{Permits: 5000, Interval: time.Duration(1+random.IntN(2000)) * time.Millisecond}
-					req.givenRate = NewGivenRate(rate, random.IntN(2) == 0).text
+					interval := time.Duration(1+random.IntN(2000)) * time.Millisecond
+					given := NewGivenRate(Rate{Permits: 5000, Interval: interval}, random.IntN(2) == 0)
+					req.givenRate = given.text
 				}
 				if _, err := l.heal(t.Context(), req.givenRate); err != nil {
 					t.Fatal(err, wrote)
@@ -61,10 +62,12 @@ func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (w
 	write("HSET", keys[0], "rate", of(10, 10, 5000, 0, -5, int64(1)<<53), "interval", interval,
 		"type", l.Type(), "keepAliveTime", of(0, 0, 5000, -5),
 		"session:"+keys[1].(string), of("x", fmt.Sprintf("%016d %d 0 0 10", 0, now)))
+	number := wire.Number(l.engine.requests.Load() + 2)
 	for range random.IntN(3) {
 		write("HSET", keys[0], of("longest", "longest", "checked", "waiting", l.engine.session.boxed),
-			of("x", "", now, fmt.Sprint("3000 ", now+2000), fmt.Sprint("500 ", now+9), fmt.Sprint("90000 ", now-1),
-				"9999999999999999 1 1 1", wire.Number(l.engine.requests.Load()+2)+fmt.Sprintf(" %d 3 %d", now, now)))
+			of("x", "", now, fmt.Sprint("3000 ", now+2000), fmt.Sprint("500 ", now+9),
+				fmt.Sprint("90000 ", now-1), "9999999999999999 1 1 1",
+				fmt.Sprintf("%s %d 3 %d", number, now, now)))
 	}
 	if value := of("", "", 10, 0, -3, 4, "7.5", "x", int64(1)<<53); value != "" {
 		write("SET", keys[1], value)
