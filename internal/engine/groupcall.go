@@ -339,7 +339,7 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 	if call.settles != nil {
 		return call.readSettled(reply)
 	}
-	if reply.Len() == 1 { // the number of a limiter
+	if asksForHeal(reply) {
 		return nil, true, nil
 	}
 	results = make([]Result, len(call.group.limiters))

@@ -349,6 +349,30 @@ func (l *Limiter) run(ctx context.Context, call *redisx.Call) (
 	return reply, ambiguous, err
 }
 
+// runPlain is run for a script that asks for heal.lua where the limiter is not plain. given is
+// as in heal.
+func (l *Limiter) runPlain(ctx context.Context, call *redisx.Call, given any) (redisx.Reply, error) {
+	for sent := 1; ; sent++ {
+		reply, _, err := l.run(ctx, call)
+		if err != nil || !asksForHeal(reply) {
+			return reply, err
+		}
+		if _, err := l.heal(ctx, given); err != nil {
+			return reply, err
+		}
+		args := arguments(call.Args)
+		args.put(argHealed, 1)
+		call.Args = args
+		if err := tooManyRounds(sent, call.Start); err != nil {
+			return reply, err
+		}
+	}
+}
+
+// asksForHeal reports whether a script has judged nothing (scripts/parts/plain.lua): it replies
+// the number of the limiter that is not plain.
+func asksForHeal(reply redisx.Reply) bool { return reply.Len() == 1 }
+
 // heal makes the limiter plain (scripts/heal.lua), and returns the permits by which its value
 // was wrong. given is the text of the GivenRate of the call that needs it, nil if it has none.
 func (l *Limiter) heal(ctx context.Context, given any) (drift int64, err error) {

@@ -86,7 +86,7 @@ const (
 // and the us to wait if a lone caller is refused. The number of runs is checked
 // here, once, so that split may index without checks.
 func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
-	if reply.Len() == 1 { // the number of the limiter
+	if asksForHeal(reply) {
 		return acquireReply{again: true}, nil
 	}
 	if reply.Brief {
