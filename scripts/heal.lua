@@ -1,62 +1,102 @@
 -- heal.lua: makes a limiter plain (parts/plain.lua), without judging and without records of its own.
 --
--- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua
+-- KEYS, ARGV[1], ARGV[2], ARGV[6]: acquire.lua
 -- ARGV[4]  how many records were joined already, from the newest on: 0 at first, -1 if all were
 -- ARGV[5]  the ms within which records are joined; empty at first
--- ARGV[13] the given rate of the call (parts/read.lua), which counts where none is set; missing or empty
--- for none
+-- ARGV[13] the given rate of the call (parts/plain.lua), which counts where none is set; missing or empty for
+--          none
 -- Reply:   {1 to send the call again, 0 if all is done; what ARGV[4] and ARGV[5] are to be then; permits by
 --          which the value was wrong}
+-- Errors:  NOTINIT  rate, interval or type is not set
+--          BADFIELD a field of the hash is no integer up to 2^53: its name and what it holds
+--          BADKEY   a key is of the wrong kind: its number, and the kind it should have. Another error of
+--                   Redis, such as a missing right, is replied as it is
+--          OTHERTYPE the limiter has the other type: send the script again with the keys of that type
 --
--- It brings records of the future back, removes expired ones, and sums the value. Above LIVE records it
+-- It removes expired records, brings those of the future back, and sums the value. Above LIVE records it
 -- joins those of Java, and those of Go, within a thousandth of an interval, dated by the latest: so permits
--- come back by so much later at most, never earlier. A call joins up to PAGE records, and the last call
--- sums what is left. Records of reservations and leases are settled by their names, and stay.
+-- come back by so much later at most, never earlier. A call joins up to PAGE records, and the last call sums
+-- what is left. Records of reservations and leases are settled by their names, and stay.
 
--- include parts/common.lua
--- include parts/keys.lua
-local LIVE, PAGE, SLICES, ZREM = 2000, 500, 1000, 100
-local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
-local behind, slice = tonumber(ARGV[4]), tonumber(ARGV[5])
+-- include parts/common_time.lua
+local LIVE, MANY, DEAD, PAGE, SLICES, ZREM = 2000, 4000, 1000, 500, 1000, 100
+local FULL = 4294967295 -- the permits of a record: it has four bytes for them
+local behind, slice, timed = tonumber(ARGV[4]), tonumber(ARGV[5]), at ~= ARGV[6]
+-- include parts/count.lua
 if behind <= 0 then
-  -- include parts/read.lua
-  -- include parts/finish.lua
-  l.unseen, l.heals, l.astray = false, true, true
-  local given = (ARGV[13] or '') ~= '' and string.sub(ARGV[13], 1, -2) .. '0' or nil
-  local err = read(l, ARGV[1], ARGV[2], given)
-  if err and given and string.find(err.err, 'BADFIELD', 1, true) then -- the call may replace that rate
-    err = read(l, ARGV[1], ARGV[2], ARGV[13])
+  local kind, given, member, replaced = ARGV[1], ARGV[13] or '', 1, string.sub(ARGV[13] or '', -1) == '1'
+  -- include parts/errors.lua
+  if given ~= '' and not unread then -- what is set stays until the call replaces it
+    given = string.sub(given, 1, -2) .. '0'
   end
-  if err then
-    return err
+  -- include parts/config.lua
+  local size, dead = redis.call('ZCARD', KEYS[3]), 0
+  local gone, kept = size, span > interval
+  if interval > 0 then
+    gone = redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - interval))
   end
-  local again = l.dead >= COUNTED -- there may be more
-  if l.set then -- no rate is set yet: the call sums the value
-    if l.dead > MANY then
-      l.records('UNLINK')
-    elseif l.dead > 0 then
-      l.records('ZREMRANGEBYRANK', 0, l.dead - 1)
+  dead = kept and redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - span)) or gone
+  local live, again, all = size - gone, dead > DEAD and dead < size, dead > DEAD and dead == size
+  if timed and live > 0 then
+    -- include parts/ahead_of.lua
+    local BROUGHT, NEAR = 1000, 100 -- records; ms, less than what ahead_of.lua allows
+    local changed = false
+    local far = redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', string.format('(%d', now + NEAR), 'WITHSCORES',
+      'LIMIT', '0', BROUGHT)
+    for i = 1, #far, 2 do
+      if tooFar(far[i], tonumber(far[i + 1]) or math.huge) then
+        redis.call('ZADD', KEYS[3], 'XX', at, far[i])
+        changed = true
+      end
+    end
+    again = again or changed and #far == 2 * BROUGHT
+  end
+  local joins, drift = behind == 0 and live > LIVE, 0
+  if set then -- no rate is set yet: the call sums the value
+    if dead > 0 and not all then
+      redis.call('ZREMRANGEBYRANK', KEYS[3], '0', math.min(dead, DEAD) - 1)
     end
   else
-    finish(l, nil)
+    local believed, sum, back, from = value, 0, 0, gone <= DEAD and 0 or gone
+    if joins or live > MANY then -- a record holds a permit or more
+      value, vouched = math.min(value or rate, rate - live), true
+    else
+      local some = size > 0 and redis.call('ZRANGE', KEYS[3], from, '-1') or {}
+      for i = 1, #some do
+        if from + i <= gone then
+          back = back + count(some[i])
+        else
+          sum = sum + count(some[i])
+        end
+      end
+      value = rate - sum
+      drift = believed and gone <= DEAD and interval > 0 and value - believed - back or 0
+    end
+    local taken, took, lease = 0, nil, 0
+    local ttl = keep <= 0 and redis.call('PTTL', KEYS[1]) or -1
+    dead = all and 0 or math.min(dead, DEAD)
+    -- include parts/write.lua
   end
-  if again or behind < 0 or l.records('ZCARD') <= LIVE then
-    return { again and 1 or 0, behind, 0, l.drift }
+  if all then
+    redis.call('UNLINK', KEYS[3]) -- another thread of Redis frees them
   end
-  slice = math.max(1, math.floor(l.span / SLICES))
+  if again or not joins then
+    return { again and 1 or 0, behind, 0, drift }
+  end
+  slice = math.max(1, math.floor(span / SLICES))
 end
 
 -- include parts/reserved.lua
 -- include parts/packed.lua
--- include parts/put.lua
+-- include parts/add.lua
 -- include parts/go.lua
-local size = l.records('ZCARD')
+local size = redis.call('ZCARD', KEYS[3])
 local last = size - behind - 1
-local page = last < 0 and {} or l.records('ZRANGE', math.max(0, last - PAGE + 1), last, 'WITHSCORES')
+local page = last < 0 and {} or redis.call('ZRANGE', KEYS[3], math.max(0, last - PAGE + 1), last, 'WITHSCORES')
 local groups, away = { [true] = {}, [false] = {} }, {}
 local function join(group)
   if group.joined then
-    put(l, group.time, packed(group.record, group.n))
+    add(group.time, packed(group.record, group.n))
     away[#away + 1] = group.record
   end
 end
@@ -77,7 +117,7 @@ end
 join(groups[true])
 join(groups[false])
 for i = 1, #away, ZREM do -- unpack puts them all on the stack of Lua, which is bounded
-  l.records('ZREM', unpack(away, i, math.min(i + ZREM - 1, #away)))
+  redis.call('ZREM', KEYS[3], unpack(away, i, math.min(i + ZREM - 1, #away)))
 end
-local left = size - l.records('ZCARD') -- the next page begins with the last one of each kind
+local left = size - redis.call('ZCARD', KEYS[3]) -- the next page begins with the last one of each kind
 return { 1, last < PAGE and -1 or math.max(1, behind + PAGE - left - 2), slice, 0 }
