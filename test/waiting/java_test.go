@@ -22,8 +22,15 @@ import (
 type redisson struct {
 	*redis.Client
 	shares.Limit
-	format      int // of Formats
+	model
 	tick, phase time.Duration
+}
+
+// A model says how Java differs from the usual one, and who sees the calls of Go.
+type model struct {
+	format int           // of Formats
+	ahead  time.Duration // its clock; below 0 it is behind
+	sees   redistest.Hook
 }
 
 // javaTakes takes permits, and replies 0, or the ms until the oldest record is due.
@@ -46,12 +53,12 @@ var javaTakes = redis.NewScript(`
 `)
 
 // newRedisson returns an instance with a timer like those of Redisson: a tick of 10 to 49 ms, or 100 ms.
-func newRedisson(c *Limiter, limit shares.Limit, format int) *redisson {
+func newRedisson(c *Limiter, limit shares.Limit, m model) *redisson {
 	tick := 10*time.Millisecond + mrand.N(80*time.Millisecond)
 	if tick >= 50*time.Millisecond {
 		tick = 100 * time.Millisecond
 	}
-	return &redisson{redistest.MiniClient(c.T, c.Mini), limit, format, tick, mrand.N(tick)}
+	return &redisson{redistest.MiniClient(c.T, c.Mini), limit, m, tick, mrand.N(tick)}
 }
 
 // name returns a new record without its permits.
@@ -76,7 +83,7 @@ func (r *redisson) tryAcquire(ctx context.Context, permits int64, timeout time.D
 	const trip, more = 200 * time.Microsecond, 3 * time.Millisecond
 	for began := time.Now(); ; {
 		time.Sleep(trip)
-		ms, err := javaTakes.Run(ctx, r, []string{"{l}:value", "{l}:permits"}, time.Now().UnixMilli(),
+		ms, err := javaTakes.Run(ctx, r, []string{"{l}:value", "{l}:permits"}, time.Now().Add(r.ahead).UnixMilli(),
 			r.Interval.Milliseconds(), r.Rate, permits, r.name()).Int64()
 		if err != nil || ms == 0 {
 			return err == nil, err
@@ -100,16 +107,16 @@ func TestSharesBesideJava(t *testing.T) {
 	for _, sc := range shares.Scenarios() {
 		t.Run(sc.String(), func(t *testing.T) {
 			t.Parallel()
-			sharesBeside(t, sc, 0)
+			sharesBeside(t, sc, model{})
 		})
 	}
 }
 
-// sharesBeside expects Go to share with Java of a format as a scenario says.
-func sharesBeside(t *testing.T, sc shares.Scenario, format int) {
+// sharesBeside expects Go to share with Java as a scenario says.
+func sharesBeside(t *testing.T, sc shares.Scenario, m model) {
 	t.Helper()
 	var results []shares.Result
-	play := func() { Bubble(t, func(c *Limiter) { results = append(results, simulate(c, sc, format)) }) }
+	play := func() { Bubble(t, func(c *Limiter) { results = append(results, simulate(c, sc, m)) }) }
 	play()
 	if _, wrong := sc.Judge(results); wrong != "" { // chance may do that once
 		play()
@@ -133,7 +140,7 @@ func TestASmallProcessIsServedBesideJava(t *testing.T) {
 		var all sync.WaitGroup
 		start := time.Now()
 		for i, callers := range []int{1, 1, 50, 8} { // sessions have an order
-			try := newRedisson(c, limit, 0).tryAcquire
+			try := newRedisson(c, limit, model{}).tryAcquire
 			if i < 3 {
 				try = NewClient(c, redistest.MiniClient(c.T, c.Mini)).RateLimiter("l").TryAcquire
 			}
@@ -161,20 +168,23 @@ func TestSharesBesideAnyVersionOfJava(t *testing.T) {
 			t.Parallel()
 			sc := shares.Scenarios()[0]
 			sc.Options = []rratelimiter.Option{rratelimiter.WithRedisson(format.Since)}
-			sharesBeside(t, sc, i)
+			sharesBeside(t, sc, model{format: i})
 		})
 	}
 }
 
-func simulate(c *Limiter, sc shares.Scenario, format int) shares.Result {
+func simulate(c *Limiter, sc shares.Scenario, m model) shares.Result {
 	NoError(c.T, c.SetRate(c.Context(), Overall, sc.Rate, sc.Interval))
 	goes, javas := make([]shares.Try, sc.Go.Clients), make([]shares.Try, sc.Java.Clients)
 	for i := range goes {
 		rdb := distant(c, func() time.Duration { return mrand.N(300 * time.Microsecond) })
+		if m.sees != nil {
+			rdb.AddHook(m.sees)
+		}
 		goes[i] = sc.Try(NewClient(c, rdb, sc.Options...).RateLimiter("l"))
 	}
 	for i := range javas {
-		javas[i] = newRedisson(c, sc.Limit, format).tryAcquire
+		javas[i] = newRedisson(c, sc.Limit, m).tryAcquire
 	}
 	start := time.Now()
 	java := make(chan shares.Grants, 1)

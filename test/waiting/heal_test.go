@@ -1,0 +1,55 @@
+package waiting_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/shares"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// A scripts counts calls of scripts, and those that heal a limiter.
+type scripts struct{ calls, heals atomic.Int64 }
+
+// see counts calls. That of heal.lua has a session and no number.
+func (s *scripts) see(_ context.Context, cmds ...redis.Cmder) error {
+	const session, number = 7, 8 // arguments of EVALSHA
+	for _, cmd := range cmds {
+		args := cmd.Args()
+		if cmd.Name() != "evalsha" || len(args) <= number || !strings.HasPrefix(fmt.Sprint(args[session]), "session:") {
+			continue
+		}
+		if s.calls.Add(1); args[number] == "" {
+			s.heals.Add(1)
+		}
+	}
+	return nil
+}
+
+// Beside Java fewer than one call of 200 heals the limiter, also where the clock of Java is wrong.
+func TestFewCallsHeal(t *testing.T) {
+	t.Parallel()
+	const wrong = 50 * time.Millisecond
+	for _, ahead := range []time.Duration{-wrong, 0, wrong} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			t.Parallel()
+			var seen scripts
+			for i, sc := range shares.Scenarios() {
+				if i%4 == 0 { // some of each kind
+					Bubble(t, func(c *Limiter) { simulate(c, sc, model{ahead: ahead, sees: seen.see}) })
+				}
+			}
+			calls, heals := seen.calls.Load(), seen.heals.Load()
+			t.Logf("%d of %d calls", heals, calls)
+			if calls < 1000 || heals*200 > calls {
+				t.Errorf("%d of %d calls healed the limiter", heals, calls)
+			}
+		})
+	}
+}
