@@ -18,11 +18,11 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// beforeReservations is the commit before the last change of the protocol: before Reserve, Settle and Charge.
-const beforeReservations = "f9d29a9282d0"
+// beforeHeal is the commit before the last change of the protocol: before scripts that decide, or heal.
+const beforeHeal = "c6219b3df9c6"
 
-// A Client of the last tag and one of today share a limiter in both directions: rates, permits, releases, and
-// what only today's has. Until there is a tag, the older one is of the commit before the last change of the
+// A Client of the last tag and one of today share a limiter in both directions: rates, permits, releases,
+// reservations and charges. Until there is a tag, the older one is of the commit before the last change of the
 // protocol.
 func TestAClientOfTheLastVersionAndOneOfTodaySharePermits(t *testing.T) {
 	redistest.Thorough(t)
@@ -55,7 +55,6 @@ func TestAClientOfTheLastVersionAndOneOfTodaySharePermits(t *testing.T) {
 	old.answers(t, "release 20", " <nil>")
 	same(50)
 
-	// Reservations and charges, which the older version does not know, count for it as well.
 	held, err := l.Reserve(ctx, 40, time.Second)
 	NoError(t, err)
 	same(10)
@@ -98,7 +97,7 @@ func (p peer) answers(t *testing.T, call, want string) {
 // startOld builds the peer from the older version, and starts it.
 func startOld(t *testing.T, addr, name string) peer {
 	t.Helper()
-	dir, commit := t.TempDir(), beforeReservations
+	dir, commit := t.TempDir(), beforeHeal
 	if tag, err := run("../../tools/last_tag.sh"); err == nil {
 		commit = strings.TrimSpace(tag)
 	}
