@@ -126,9 +126,6 @@ local taken, took = held and 0 or spent, nil
 local after = asked and taken > 0 and math.max(reset, lease + interval) or reset
 local writes, stamp = not idle or resent or look, lease == 0 and at or string.format('%d', now + lease)
 if taken > 0 then
-  took = taken == all and ARGV[4] or string.format('%d', taken)
-  local entry = number .. ' ' .. at .. ' ' .. took .. ' ' .. stamp
-  redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
   local size, left, added = all <= FULL and #ARGV[5] or #ARGV[5] / math.ceil(all / FULL), taken, {}
   for from = 1, #ARGV[5], math.max(1, size) do
     local record = all <= FULL and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
@@ -137,24 +134,20 @@ if taken > 0 then
       record = packed(record, left <= FULL and left or FULL)
     end
     if redis.call('ZADD', KEYS[3], 'NX', stamp, record) == 0 then
-      if f[5] then
-        redis.call('HSET', KEYS[1], ARGV[2], f[5])
-      else
-        redis.call('HDEL', KEYS[1], ARGV[2])
-      end
       for i = 1, #added do
         redis.call('ZREM', KEYS[3], added[i])
       end
       return { member } -- its name is taken
     end
     left = left - FULL
-    if left > 0 then
-      added[#added + 1] = record
-    end
     if left <= 0 then
       break
     end
+    added[#added + 1] = record
   end
+  took = taken == all and ARGV[4] or string.format('%d', taken)
+  local entry = number .. ' ' .. at .. ' ' .. took .. ' ' .. stamp
+  redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
 elseif held and later == 1 then -- WAIT counts the writes of its own connection, not those of a copy's
   redis.call('HSET', KEYS[1], ARGV[2], f[5])
 elseif not held and (resent or look) then -- the first copy may still come; the session notes the look
