@@ -74,7 +74,7 @@ type Engine struct {
 }
 
 // A session names the field of a limiter's hash that remembers the last request of an Engine
-// (scripts/parts/session.lua).
+// (scripts/parts/sessions.lua).
 type session struct {
 	name  string
 	boxed any // name, as go-redis wants its arguments

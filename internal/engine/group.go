@@ -10,7 +10,7 @@ import (
 )
 
 // MaxMembers is the most limiters that a Group has. The text and the time of its script grow with
-// each member (scripts/parts/keys.lua).
+// each member (scripts.go).
 const MaxMembers = 8
 
 // A Group is several limiters that decide together, by one script call (scripts/all.lua). It

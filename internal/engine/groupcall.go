@@ -244,7 +244,7 @@ func (call *groupCall) sendAgain(ctx context.Context, sent int, reply redisx.Rep
 }
 
 // ofALimiter reports whether an error is about one of the limiters
-// (parts/read.lua).
+// (scripts/heal.lua).
 func ofALimiter(err error) bool {
 	for _, code := range []string{"NOTINIT", "BADFIELD", "BADKEY", "OTHERTYPE"} {
 		if redis.HasErrorPrefix(err, code+" ") {

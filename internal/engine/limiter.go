@@ -58,7 +58,7 @@ type Rate struct {
 type GivenRate struct {
 	Rate     Rate
 	Replaces bool // another rate that is set
-	text     any  // for parts/read.lua; a string, boxed for go-redis
+	text     any  // for parts/plain.lua; a string, boxed for go-redis
 }
 
 // NewGivenRate returns a GivenRate.
@@ -68,7 +68,7 @@ func NewGivenRate(rate Rate, replaces bool) *GivenRate {
 	return &GivenRate{rate, replaces, text}
 }
 
-// Text returns the rate as scripts take it (parts/read.lua): rate, interval, keep alive, and 1
+// Text returns the rate as scripts take it (parts/plain.lua): rate, interval, keep alive, and 1
 // if it replaces another rate.
 func (g *GivenRate) Text() string { return fmt.Sprint(g.text) }
 
@@ -396,7 +396,7 @@ func (l *Limiter) heal(ctx context.Context, given any) (drift int64, err error) 
 }
 
 // sessionLife is how long an unused session is remembered at least
-// (scripts/parts/session.lua). A copy that is sent later could be charged twice.
+// (scripts/parts/sessions.lua). A copy that is sent later could be charged twice.
 const sessionLife = time.Minute
 
 // runOn runs a call on the keys of one type.

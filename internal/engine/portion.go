@@ -32,7 +32,7 @@ type portion struct {
 	java          javaPart
 }
 
-// A javaPart is what Java takes of a limit, as its records tell (scripts/parts/java.lua).
+// A javaPart is what Java takes of a limit, as its records tell (scripts/parts/portion.lua).
 type javaPart struct {
 	took    float64 // permits
 	counted time.Time

@@ -61,7 +61,7 @@ type acquireReply struct {
 	judged []int64
 }
 
-// The positions of the numbers in a reply that is a table (parts/numbers.lua).
+// The positions of the numbers in a reply that is a table (scripts/acquire.lua).
 const (
 	replyFlags = iota
 	replyRate
@@ -158,7 +158,7 @@ func (s *split) next() Result {
 	if v.OK {
 		s.permitsLeft -= s.runs[0].permits
 		s.anyGranted = true
-	} else if v.Wait = wait; wait < -1 { // scripts/parts/due.lua
+	} else if v.Wait = wait; wait < -1 { // scripts/parts/until.lua
 		v.Wait, v.Again = -wait, true
 	}
 	v.Left, v.Reset = s.permitsLeft, s.reply.reset

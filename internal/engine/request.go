@@ -12,7 +12,7 @@ import (
 // A request is one script call: it acquires permits for one caller or for many that came
 // together, or gives permits back. A resent request is the same request. By its number
 // the session recognises a request that was already carried out
-// (scripts/parts/session.lua).
+// (scripts/parts/sessions.lua).
 //
 // The requests of a limiter are sent one after another, with growing numbers, so
 // that one number tells which of them were carried out. Only a hanging request may

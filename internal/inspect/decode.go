@@ -123,7 +123,7 @@ func (p *Pair) judge(l *Limiter) {
 }
 
 // left returns the permits that the next acquire of Go finds, below 0 for a debt: the value and the expired
-// permits, unless the acquire rebuilds the value from the records (scripts/parts/read.lua says when).
+// permits, unless the acquire rebuilds the value from the records (scripts/parts/plain.lua says when).
 func (p *Pair) left(l *Limiter) int64 {
 	rate, value := l.Config.Rate, p.Number+p.Over
 	if p.Unread > 0 {
@@ -157,7 +157,7 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 }
 
 // takesTurns reports whether versions with other intervals use the limiter: then records that have expired
-// for one version stay, and each call rebuilds the value (scripts/parts/span.lua).
+// for one version stay, and each call rebuilds the value (scripts/parts/config.lua).
 func (l *Limiter) takesTurns() bool { return l.Config.turns > l.At.UnixMilli() }
 
 // decodeVoucher finds out for which rate the value of a client was noted to be right.

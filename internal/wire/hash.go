@@ -13,7 +13,7 @@ const (
 	KeepAlive = "keepAliveTime" // ms; 0 for a limiter that does not expire
 
 	// Longest is of Go: an interval longer than the present one that was in use lately, and until when
-	// that counts as lately (scripts/parts/span.lua). Java ignores it.
+	// that counts as lately (scripts/parts/config.lua). Java ignores it.
 	Longest = "longest"
 
 	// Waiting is also of Go: which Clients have callers in line, for how many permits, and until when
@@ -24,7 +24,7 @@ const (
 // SessionPrefix begins the name of a field that Go keeps in the hash, one for each
 // Client that uses the limiter: the session. Java ignores it. The field holds the
 // number of the Client's last request, its time, its permits and the time of their
-// records (scripts/parts/session.lua).
+// records (scripts/parts/sessions.lua).
 const SessionPrefix = "session:"
 
 // SessionLetters is the number of random letters after SessionPrefix, of those of crypto/rand.Text. They
@@ -44,7 +44,7 @@ func IsSession(field string) bool {
 }
 
 // VoucherOf returns the field that says for which rate the own value of a PER_CLIENT limit is right, by the
-// key of the value (scripts/parts/vouch.lua).
+// key of the value (scripts/parts/write.lua).
 func VoucherOf(value string) string { return SessionPrefix + value }
 
 // Booking ends the name of a session that notes bookings alone (scripts/book.lua).

@@ -51,10 +51,10 @@ const (
 
 	// goMark begins the random bytes of every record that Go writes, unless
 	// they are too few. It tells that no Java client took the permits
-	// (scripts/parts/java.lua); one record of Java in 65,536 bears it by chance.
+	// (scripts/parts/go.lua); one record of Java in 65,536 bears it by chance.
 	goMark = "\xd2G"
 
-	// leaseMark begins those of a lease. It lets the record be dated ahead (scripts/parts/ahead.lua).
+	// leaseMark begins those of a lease. It lets the record be dated ahead (scripts/parts/ahead_of.lua).
 	leaseMark = goMark + "oRLease"
 
 	// reservedMark does so for a reservation. A record is settled by its name, so a release takes it last,

@@ -139,7 +139,7 @@ func TestStatesByTheServersClock(t *testing.T) {
 func rowOn(t *testing.T, rdb, look *redis.Client, way way, row string) {
 	t.Helper()
 	b := NewBench(t, rdb, look)
-	b.Now++ // a ms in which a Client without a session does not check the value: parts/unseen.lua
+	b.Now++ // a ms in which a Client without a session does not check the value: parts/plain.lua
 	l := b.NewLimiter(Overall, 0, 0)
 	p := &play{Limiter: l, way: way, calls: way.calls(l), open: map[string]*rratelimiter.Reservation{}}
 	p.does(row)
