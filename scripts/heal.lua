@@ -24,7 +24,8 @@ local FULL = 4294967295 -- the permits of a record: it has four bytes for them
 local behind, slice, timed = tonumber(ARGV[4]), tonumber(ARGV[5]), at ~= ARGV[6]
 -- include parts/count.lua
 if behind <= 0 then
-  local kind, given, member, replaced = ARGV[1], ARGV[13] or '', 1, string.sub(ARGV[13] or '', -1) == '1'
+  local kind, given, member = ARGV[1], ARGV[13] or '', 1
+  local replaced = string.sub(given, -1) == '1'
   -- include parts/errors.lua
   if given ~= '' and not unread then -- what is set stays until the call replaces it
     given = string.sub(given, 1, -2) .. '0'
@@ -40,9 +41,8 @@ if behind <= 0 then
   if timed and live > 0 then
     -- include parts/ahead_of.lua
     local BROUGHT, NEAR = 1000, 100 -- records; ms, less than what ahead_of.lua allows
-    local changed = false
-    local far = redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', string.format('(%d', now + NEAR), 'WITHSCORES',
-      'LIMIT', '0', BROUGHT)
+    local changed, soon = false, string.format('(%d', now + NEAR)
+    local far = redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', soon, 'WITHSCORES', 'LIMIT', '0', BROUGHT)
     for i = 1, #far, 2 do
       if tooFar(far[i], tonumber(far[i + 1]) or math.huge) then
         redis.call('ZADD', KEYS[3], 'XX', at, far[i])
@@ -92,7 +92,10 @@ end
 -- include parts/go.lua
 local size = redis.call('ZCARD', KEYS[3])
 local last = size - behind - 1
-local page = last < 0 and {} or redis.call('ZRANGE', KEYS[3], math.max(0, last - PAGE + 1), last, 'WITHSCORES')
+local page = {}
+if last >= 0 then
+  page = redis.call('ZRANGE', KEYS[3], math.max(0, last - PAGE + 1), last, 'WITHSCORES')
+end
 local groups, away = { [true] = {}, [false] = {} }, {}
 local function join(group)
   if group.joined then
