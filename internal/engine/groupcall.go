@@ -229,13 +229,14 @@ func (call *groupCall) send(ctx context.Context) ([]Result, error) {
 
 // sendAgain prepares the call, which was sent a number of times, to be sent again.
 func (call *groupCall) sendAgain(ctx context.Context, sent int, reply redisx.Reply) error {
-	if call.settles == nil {
-		l := call.group.limiters[reply.At(0)-1]
-		if _, err := l.heal(ctx, l.givenText()); err != nil {
-			return err
-		}
-		call.healed = true
+	member := int(reply.At(0)) - 1
+	if member < 0 || member >= len(call.group.limiters) {
+		return fmt.Errorf("%w limiter %d", redisx.ErrShape, member+1)
 	}
+	if _, err := call.group.limiters[member].heal(ctx, call.given(member)); err != nil {
+		return err
+	}
+	call.healed = true
 	// A record of the same name may be there. Of an ambiguous call a copy may come with the old name.
 	if call.reserved != nil && !call.ambiguous {
 		call.reserved = call.newRecords()
@@ -305,7 +306,10 @@ func (call *groupCall) commonArgs(places int) arguments {
 	if call.numbers {
 		args.set(argNumbers, 1)
 	}
-	if call.healed {
+	switch {
+	case call.healed && call.settles != nil:
+		args.set(argHealedSettles, 1)
+	case call.healed:
 		args.set(argHealed, 1)
 	}
 	return args
@@ -336,11 +340,12 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 
 // read returns the result of each member, or that the call must be sent again.
 func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, err error) {
-	if call.settles != nil {
-		return call.readSettled(reply)
-	}
 	if asksForHeal(reply) {
 		return nil, true, nil
+	}
+	if call.settles != nil {
+		results, err = call.readSettled(reply)
+		return results, false, err
 	}
 	results = make([]Result, len(call.group.limiters))
 	const each = replyJudged + 2

@@ -89,6 +89,7 @@ func (s *Settlement) begin(call *groupCall) {
 
 // The positions of the arguments of settle.lua that are not those of acquire.lua.
 const (
+	argHealedSettles = 5
 	argSettled       = 9 // the first of the nine arguments of each limiter
 	settleArgsOfEach = 9
 )
@@ -104,12 +105,8 @@ func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
 		its[3], its[4] = max(0, part.Reserved-part.Used), wire.ChangedOf(l.Hash)
 		if beyond, records := part.beyond(e.config.Plain); beyond > 0 {
 			its[5], its[6] = beyond, records
-			switch {
-			case l.given == nil:
-			case part.Records == "":
-				its[7] = l.given.text
-			default: // another rate may have been set since then, and stays
-				its[7] = NewGivenRate(l.given.Rate, false).text
+			if given := call.given(i); given != nil {
+				its[7] = given
 			}
 		}
 		if part.Lease {
@@ -119,8 +116,21 @@ func (call *groupCall) settleArgs(types [MaxMembers]int) arguments {
 	return args.trimmed()
 }
 
-// readSettled returns the numbers of each member, or that the call must be sent again.
-func (call *groupCall) readSettled(reply redisx.Reply) (results []Result, again bool, err error) {
+// given returns the text of the rate that the call sets of a member where none is set; nil if it
+// sets none.
+func (call *groupCall) given(member int) any {
+	l := call.group.limiters[member]
+	switch {
+	case call.settles == nil || call.settles[member].Records == "" || l.given == nil:
+		return l.givenText()
+	case call.settles[member].Used <= call.settles[member].Reserved:
+		return nil
+	}
+	return NewGivenRate(l.given.Rate, false).text // another may have been set since then, and stays
+}
+
+// readSettled returns the numbers of each member.
+func (call *groupCall) readSettled(reply redisx.Reply) (results []Result, err error) {
 	results = make([]Result, len(call.settles))
 	for i := range results {
 		if results[i].OK = true; reply.Brief {
@@ -128,10 +138,9 @@ func (call *groupCall) readSettled(reply redisx.Reply) (results []Result, again 
 		}
 		numbers := reply.From(replyJudged * i)
 		if len(numbers) < replyJudged {
-			return nil, false, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(numbers))
+			return nil, fmt.Errorf("%w %d numbers for a limiter", redisx.ErrShape, len(numbers))
 		}
 		n := redisx.ReplyOf(numbers[:replyJudged])
-		again = again || n.At(replyFlags)&flagAgain != 0
 		call.replaced = call.replaced || n.At(replyFlags)&flagReplaced != 0
 		results[i] = Result{
 			OK: true, Limit: n.At(replyRate), Left: n.At(replyLeft), Every: n.At(replyInterval),
@@ -139,5 +148,5 @@ func (call *groupCall) readSettled(reply redisx.Reply) (results []Result, again 
 			Replaced: call.replaced,
 		}
 	}
-	return results, again, nil
+	return results, nil
 }

@@ -235,7 +235,7 @@ func Beyond(reserved string, size int, permits int64) string {
 		random := b[len(b)-3:] // its last bytes: all formats have 3 of them or more
 		random[0] ^= byte(k >> 8)
 		random[1] ^= byte(k)
-		random[2] ^= 0x10 // parts/unused.lua changes another bit
+		random[2] ^= 0x10 // settle.lua changes another bit
 		b = binary.LittleEndian.AppendUint32(b, uint32(min(permits, MaxPermits)))
 		permits -= MaxPermits
 	}

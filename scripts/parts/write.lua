@@ -1,7 +1,7 @@
 -- write.lua: writes the configuration, the value and the lives of the keys, and removes records. plain.lua
 -- explains the names; taken are the permits that were granted, took the same as a text, lease the ms that
 -- their record is ahead of now. ttl is the time to live of the hash where calls do not prolong it,
--- otherwise -1.
+-- otherwise -1; nil if permits only came back, so that no key has to live longer.
 --
 -- A voucher tells for which rate the own value of a PER_CLIENT limiter is right, because a client that
 -- changes the rate cannot reach the values of other clients. It is a field named `session:` and the key of
@@ -40,9 +40,10 @@ local change = stored and value - taken - stored
 local step = change == -taken and taken > 0 and '-' .. took or string.format('%d', change or 0)
 if change ~= 0 and (not stored or type(redis.pcall('INCRBY', KEYS[2], step)) == 'table') then
   redis.call('SET', KEYS[2], string.format('%d', value - taken))
+  ttl = ttl or redis.call('PTTL', KEYS[1])
 end
 local SECOND, MINUTE = 1000, 60000 -- ms; with a short interval, keys should not come and go with every call
-if keep > 0 then
+if ttl and keep > 0 then
   local lives, values, records = 0, 0, 0
   if given ~= '' and there then
     lives, values, records =
@@ -55,11 +56,11 @@ if keep > 0 then
     redis.call('PEXPIRE', KEYS[2], lives)
     redis.call('PEXPIRE', KEYS[3], lives)
   end
-elseif ttl >= 0 or own then
+elseif ttl and (ttl >= 0 or own) then
   local lives = string.format('%d', ttl >= 0 and math.max(1, ttl) or 2 * math.max(0, span) + MINUTE)
   redis.call('PEXPIRE', KEYS[2], lives)
   redis.call('PEXPIRE', KEYS[3], lives)
-elseif redis.call('PTTL', KEYS[2]) >= 0 or redis.call('PTTL', KEYS[3]) >= 0 then
+elseif ttl and (redis.call('PTTL', KEYS[2]) >= 0 or redis.call('PTTL', KEYS[3]) >= 0) then
   redis.call('PERSIST', KEYS[2])
   redis.call('PERSIST', KEYS[3])
 end

@@ -34,3 +34,19 @@ func TestAPerClientValueStaysRightNextToManyRecords(t *testing.T) {
 		}
 	})
 }
+
+// A charge of a Group heals the member that is not plain, whichever it is.
+func TestAChargeHealsTheMemberThatIsNotPlain(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const rate, expired = 5010, 5000
+		plain, other := b.NewLimiter(Overall, 10, time.Hour), b.NewLimiter(Overall, rate, time.Second)
+		other.Fill(b.Now-2000, 100, expired, 1)
+		b.SetKey(other.ValueKey(), rate-expired)
+		r, err := b.Client.All(plain.RateLimiter, other.RateLimiter).Charge(b.Context(), 3)
+		b.Want(err)
+		if got := r.Each[1].Remaining; got != rate-3 {
+			t.Errorf("%d permits are left, want %d", got, rate-3)
+		}
+		other.Keeps(rate, other.ValueKey(), other.PermitsKey())
+	})
+}

@@ -128,7 +128,7 @@ func TestStatesByTheServersClock(t *testing.T) {
 				b.RDB, b.Look = redistest.MiniClient(t, b.Mini), redistest.MiniClient(t, b.Mini)
 				b.Client = NewClient(t, b.RDB, opt)
 				l := b.NewLimiter(Overall, 0, 0)
-				p := &play{Limiter: l, calls: l.RateLimiter}
+				p := &play{Limiter: l, calls: l.RateLimiter, open: map[string]*rratelimiter.Reservation{}}
 				p.does("+0;" + row)
 			}
 		})
