@@ -1,14 +1,14 @@
 -- expire.lua: sets or removes the time to live of a limiter. The condition is checked on the hash; value and
 -- permits get the same time to live.
 --
--- KEYS, ARGV[1]: parts/common.lua
+-- KEYS, ARGV[1]: acquire.lua
 -- ARGV[2]  the command: PERSIST removes it, PEXPIRE sets a length of time, PEXPIREAT a point in time
 -- ARGV[3]  that length, or that point as a Unix time, in ms. If it has passed, the limiter is removed
 -- ARGV[4]  the condition, only with PEXPIRE: NX none is set, XX one is set, GT it is later than the one set,
 --          LT it is earlier; or empty
 -- ARGV[11] the channel that wakes waiters
 -- Reply:   1 done, or 0: there is no limiter, or the condition does not hold
--- Errors:  BADKEY, OTHERTYPE (parts/read.lua)
+-- Errors:  BADKEY, OTHERTYPE (heal.lua)
 
 local f = redis.pcall('HMGET', KEYS[1], 'type', 'interval')
 if f.err then
@@ -49,9 +49,15 @@ if ARGV[2] ~= 'PERSIST' then
   return 1
 end
 
+-- Unlike parts/write.lua, which says how long the keys live, this leaves a keep alive to the next call.
 redis.call('PERSIST', KEYS[1])
--- include parts/keys.lua
--- include parts/lifetime.lua
-setLifetime({ hash = hash, text = text, records = records, keep = 0, own = f[1] == '1',
-  span = tonumber(f[2]) or 0 })
+if f[1] == '1' then
+  local MINUTE, MOST = 60000, 9007199254740992 -- ms; 2^53
+  local lives = string.format('%d', math.min(MOST, 2 * math.max(0, tonumber(f[2]) or 0) + MINUTE))
+  redis.call('PEXPIRE', KEYS[2], lives)
+  redis.call('PEXPIRE', KEYS[3], lives)
+else
+  redis.call('PERSIST', KEYS[2])
+  redis.call('PERSIST', KEYS[3])
+end
 return left == -1 and 0 or 1

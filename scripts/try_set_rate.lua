@@ -2,11 +2,9 @@
 -- its fields are written, and the value and permits that were left over are removed. Nothing is outstanding
 -- then, so a keep alive lasts exactly as long as it says, as with Redisson.
 --
--- KEYS: parts/common.lua
+-- KEYS: acquire.lua
 -- ARGV[1]  the type to set
--- ARGV[2]  rate
--- ARGV[3]  interval in ms
--- ARGV[4]  keep alive in ms, 0 for none
+-- ARGV[4]  the rate, as in set_rate.lua
 -- Reply:   1 set, or 0: a rate is set, and nothing was changed
 
 local f = redis.pcall('HMGET', KEYS[1], 'rate', 'interval', 'type')
@@ -15,9 +13,10 @@ if f.err then
 elseif f[1] and f[2] and f[3] then
   return 0
 end
-redis.call('HSET', KEYS[1], 'rate', ARGV[2], 'interval', ARGV[3], 'type', ARGV[1], 'keepAliveTime', ARGV[4])
-if tonumber(ARGV[4]) > 0 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[4])
+local rate, interval, keep = string.match(ARGV[4], '^(%d+) (%d+) (%d+) ')
+redis.call('HSET', KEYS[1], 'rate', rate, 'interval', interval, 'type', ARGV[1], 'keepAliveTime', keep)
+if keep ~= '0' then
+  redis.call('PEXPIRE', KEYS[1], keep)
 else
   redis.call('PERSIST', KEYS[1])
 end

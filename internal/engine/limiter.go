@@ -352,8 +352,15 @@ func (l *Limiter) run(ctx context.Context, call *redisx.Call) (
 // runPlain is run for a script that asks for heal.lua where the limiter is not plain. given is
 // as in heal.
 func (l *Limiter) runPlain(ctx context.Context, call *redisx.Call, given any) (redisx.Reply, error) {
+	return l.plainly(ctx, call, given, func() (redisx.Reply, bool, error) { return l.run(ctx, call) })
+}
+
+// plainly is runPlain for a call that run sends.
+func (l *Limiter) plainly(
+	ctx context.Context, call *redisx.Call, given any, run func() (redisx.Reply, bool, error),
+) (redisx.Reply, error) {
 	for sent := 1; ; sent++ {
-		reply, _, err := l.run(ctx, call)
+		reply, _, err := run()
 		if err != nil || !asksForHeal(reply) {
 			return reply, err
 		}

@@ -28,12 +28,15 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 		script = trySetRateScript
 	}
 	return changes(ctx, l, func(ctx context.Context) (bool, error) {
-		args := argumentsOf(change.Permits, change.Interval.Milliseconds(), change.KeepAlive.Milliseconds(),
-			flag(change.KeepState), l.engine.now(), flag(change.MustExist))
+		given := NewGivenRate(change.Rate, true).text
+		args := argumentsOf(l.engine.session.boxed, flag(change.MustExist), given, flag(change.KeepState),
+			l.engine.now())
 		args.put(argChannel, wire.ChangedOf(l.Hash))
 		call := newCall(script, args)
 		call.Done = changedAnything
-		reply, _, err := l.runOn(ctx, change.Type, call)
+		reply, err := l.plainly(ctx, call, given, func() (redisx.Reply, bool, error) {
+			return l.runOn(ctx, change.Type, call)
+		})
 		if err != nil || reply.At(0) == 0 {
 			return false, err
 		}
@@ -350,11 +353,8 @@ func (l *Limiter) NewRecord(permits uint32) string {
 func (l *Limiter) NextNumber() int64 { return l.engine.requests.Add(1) }
 
 // Book adds the records of a booking once, however often it is sent with its
-// number. given is as in Peers. Book reports whether Redis has all records; if
-// not, the caller must call it again.
-func (l *Limiter) Book(
-	ctx context.Context, given *GivenRate, number int64, bookings []Booking,
-) (bool, error) {
+// number. given is as in Peers.
+func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, bookings []Booking) error {
 	args := l.rateArgs(given)
 	// The number makes the booking idempotent: Redis recognises a copy by it.
 	args[argNumber-1] = wire.Number(number)
@@ -362,10 +362,10 @@ func (l *Limiter) Book(
 		args.put(argBooked+2*i, b.At)
 		args.put(argBooked+2*i+1, b.Record)
 	}
-	return changes(ctx, l, func(ctx context.Context) (bool, error) {
-		reply, _, err := l.run(ctx, aloneCall(bookScript, args))
-		return reply.At(0) == 0 && err == nil, err
+	_, err := changes(ctx, l, func(ctx context.Context) (redisx.Reply, error) {
+		return l.runPlain(ctx, aloneCall(bookScript, args), args[argPermits-1])
 	})
+	return err
 }
 
 // rateArgs returns ARGV of the scripts that expect the given rate in the position

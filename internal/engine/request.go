@@ -231,7 +231,7 @@ const (
 	argResent    = 7
 	argNumbers   = 8
 	argAfter     = 9 // of release.lua
-	argHealed    = 9 // of acquire.lua and all.lua
+	argHealed    = 9 // of all scripts that ask for heal.lua
 	argKept      = 10
 	argChannel   = 11
 	argLease     = 12
@@ -316,14 +316,13 @@ func argumentsOf(rest ...any) arguments {
 	return append(make(arguments, argType, argType+len(rest)), rest...)
 }
 
-// put sets ARGV[i], and leaves skipped ones before it empty. Calls must be in the
-// order of i.
+// put sets ARGV[i], and leaves skipped ones before it empty.
 func (args *arguments) put(i int, v any) {
-	for len(*args) < i-1 {
+	for len(*args) < i {
 		*args = append(*args, "")
 	}
-	*args = append(*args, v)
+	args.set(i, v)
 }
 
 // changedAnything is Call.Done of operations that reply above 0 after a change.
-func changedAnything(reply redisx.Reply) bool { return reply.At(0) > 0 }
+func changedAnything(reply redisx.Reply) bool { return reply.At(0) > 0 && !asksForHeal(reply) }

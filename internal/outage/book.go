@@ -63,13 +63,13 @@ func (l *localLimiter) book(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	all, err := l.limiter.Book(ctx, l.givenRate.Load(), number, bookings)
+	if err := l.limiter.Book(ctx, l.givenRate.Load(), number, bookings); err != nil {
+		return err
+	}
 	// Redis has the records. Only now may they leave the sum of unbooked permits:
 	// a reply that is lost leads to a copy, not to a gap.
-	if all {
-		l.noteBooked(records)
-	}
-	return err
+	l.noteBooked(records)
+	return nil
 }
 
 // nextBooking returns the records of a booking, and its number. Until Redis
