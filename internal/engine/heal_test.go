@@ -49,6 +49,37 @@ func TestAfterHealAcquiresDecide(t *testing.T) {
 	}
 }
 
+// A limiter in such a state takes a booking, and a rate that keeps its records.
+func TestOddLimitersAreBookedAndSet(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for on, rdb := range map[string]*redis.Client{
+		"miniredis": redistest.MiniClient(t, redistest.Mini(t)), "Redis": redistest.Start(t).Client(t),
+	} {
+		t.Run(on, func(t *testing.T) {
+			random, e := rand.New(rand.NewPCG(seed, 1)), newEngine(t, rdb)
+			for n := range redistest.Rounds(t, 300) {
+				l := e.limiter(fmt.Sprint("n", n))
+				l.noteType(random.IntN(2))
+				wrote := leaveOdd(t, rdb, random, l)
+				interval := time.Duration(500+random.IntN(1000)) * time.Millisecond
+				rate := Rate{Type: l.Type(), Permits: 50, Interval: interval}
+				steps := []func() error{func() error {
+					_, err := l.SetRate(t.Context(), Change{Rate: rate, KeepState: true})
+					return err
+				}, func() error {
+					records := []Booking{{time.Now().UnixMilli(), l.NewRecord(3)}}
+					return l.Book(t.Context(), nil, l.NextNumber(), records)
+				}}
+				if err := steps[random.IntN(len(steps))](); err != nil {
+					t.Fatal(err, wrote)
+				}
+				redistest.NoError(t, rdb.FlushDB(t.Context()).Err())
+			}
+		})
+	}
+}
+
 // leaveOdd leaves a limiter in an odd state, and returns the commands that did.
 func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (wrote [][]any) {
 	t.Helper()

@@ -30,7 +30,8 @@ elseif kind ~= (own and '1' or '0') then
   return redis.error_reply('OTHERTYPE ' .. (own and '1' or '0'))
 end
 
-local span, longest, afresh, vouched = interval, nil, set and (own or not was or lasted ~= interval), true
+local span, longest, vouched = interval, nil, true
+local afresh = set and (own or not was or was % 1 ~= 0 or lasted ~= interval) -- nan as well
 if f[6] or lasted > interval then
   local HOUR = 3600000 -- ms; bounds how long the records of an unused version are kept
   local other, till = string.match(f[6] or '', '^(%d+) (%d+) ?%d* ?%-?%d*$')

@@ -244,6 +244,9 @@ var steps = map[string]step{
 		if value, permits := p.pair(); most > 0 || p.typ == Overall {
 			keys = append(keys, value, permits)
 		}
+		if len(args) > 2 { // empty
+			keys = keys[:2]
+		}
 		p.Lives(least, most, keys...)
 	},
 	"keys": func(p *play, args []string) { p.hasKeys(p.whole(args[0])) },
