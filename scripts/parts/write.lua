@@ -9,13 +9,13 @@
 -- and expires like one: number 0, time, 0, 0, rate. A call that finds it more than 10 s old renews it.
 -- Without it the value is summed.
 --
--- After it, value and records live as long as the hash: no record expires while it counts, and none stays
--- when the hash has gone, whatever another program did to one of the keys. With a keep alive time, all live
--- that long from now on, but at least an interval and a second: a caller that waits for permits must not
--- find that the limiter expired in the ms in which they come back. With a given rate an eighth less does no
--- harm, and saves three commands in most calls. The pair of one PER_CLIENT client whose hash lives for ever
--- expires after its last record has: then all permits are back anyway, and many clients come and never
--- return.
+-- After it, value and records live as long as the hash, or little longer: no record expires while it counts,
+-- none stays when the hash has gone, and no value stays without the records, whatever another program did to
+-- one of the keys. With a keep alive time, all live that long from now on, but at least an interval and a
+-- second: a caller that waits for permits must not find that the limiter expired in the ms in which they
+-- come back. With a given rate an eighth less does no harm, and saves three commands in most calls. The pair
+-- of one PER_CLIENT client whose hash lives for ever expires after its last record has: then all permits are
+-- back anyway, and many clients come and never return.
 --
 -- Records are removed last. The key is gone with its last record, and while a slot of a cluster moves, a
 -- script that names a key that is not here ends with an error, half done.
@@ -49,8 +49,8 @@ if ttl and keep > 0 then
     lives, values, records =
       redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3])
   end
-  if lives < math.max(keep - keep / 8, span + lease + SECOND) or lives > math.min(values, records)
-    or math.max(values, records) > lives + span + SECOND then
+  if lives < math.max(keep - keep / 8, span + lease + SECOND) or lives > values or values > records
+    or records > lives + span + SECOND then
     lives = string.format('%d', math.max(keep, span + SECOND))
     redis.call('PEXPIRE', KEYS[1], lives)
     redis.call('PEXPIRE', KEYS[2], lives)

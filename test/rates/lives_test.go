@@ -39,12 +39,27 @@ var lifeOf = []struct {
 		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second))
 		return l
 	}},
+	{"PER_CLIENT WithKeepAlive", func(l *Limiter) *Limiter {
+		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second, rratelimiter.WithKeepAlive(4*time.Second)))
+		return l
+	}},
+	{"PER_CLIENT Expire", func(l *Limiter) *Limiter {
+		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second))
+		l.Want(Yes(l.Expire(l.Context(), time.Minute)))
+		return l
+	}},
+	{"WithRate PER_CLIENT and WithKeepAlive", func(l *Limiter) *Limiter {
+		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second))
+		return l.Wrap(l.WithRate(10, 2*time.Second, rratelimiter.WithKeepAlive(4*time.Second)))
+	}},
 }
 
-// Whatever has set or removed the time to live of one key: after an acquire of Go, granted or refused, value
-// and permits live as long as the hash does, and not for ever beside a hash that ends.
+// Whatever has set or removed the time to live of one key, or the key: after an acquire of Go, granted or
+// refused, value and permits live as long as the hash does, and not for ever beside a hash that ends; and the
+// value no longer than the permits.
 func TestKeysLiveTogetherAfterAnAcquire(t *testing.T) {
-	const plain, persist, soon, late = 0, -1, 2500 * time.Millisecond, time.Hour
+	const plain, persist, gone = 0, -1, -2
+	const soon, later, late = 2500 * time.Millisecond, 6 * time.Second, time.Hour
 	acts := map[string]func(l *Limiter){
 		"granted": func(l *Limiter) { l.Takes(1) },
 		"with numbers": func(l *Limiter) {
@@ -66,14 +81,19 @@ func TestKeysLiveTogetherAfterAnAcquire(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		for _, kind := range lifeOf {
 			for changed := range 3 {
-				for _, ttl := range []time.Duration{plain, persist, soon, late} {
+				for _, ttl := range []time.Duration{plain, persist, gone, soon, later, late} {
 					for act, acts := range acts {
+						if ttl == gone && errs(kind.name, act, changed) {
+							continue
+						}
 						l := kind.of(b.NewLimiter(Overall, 0, 0))
 						l.Takes(3)
 						keys := keysInUse(l)
 						switch {
 						case ttl == persist:
 							b.Want(b.Look.Persist(b.Context(), keys[changed]).Err())
+						case ttl == gone:
+							b.Want(b.Look.Del(b.Context(), keys[changed]).Err())
 						case ttl > 0:
 							b.Want(b.Look.PExpire(b.Context(), keys[changed], ttl).Err())
 						}
@@ -81,11 +101,23 @@ func TestKeysLiveTogetherAfterAnAcquire(t *testing.T) {
 						if bad := apart(l, keys); bad != "" {
 							b.Errorf("%s, %s after %s of %v: %s", kind.name, act, keys[changed], ttl, bad)
 						}
+						b.Want(Yes(l.Delete(b.Context()))) // keys that end make miniredis slow
 					}
 				}
 			}
 		}
 	})
+}
+
+// errs reports whether there is nothing that acts could do where one of the keys is gone.
+func errs(kind, act string, key int) bool {
+	switch key {
+	case 0:
+		return act == "released" || kind != "WithRate" && kind != "WithRate and WithKeepAlive"
+	case 2:
+		return act == "released" || act == "refused"
+	}
+	return false
 }
 
 // keysInUse returns the hash, the value and the permits that exist.
@@ -113,6 +145,9 @@ func apart(l *Limiter, keys []string) string {
 		lives = append(lives, look.(*redis.DurationCmd).Val())
 	}
 	hash, ofClient := lives[0], strings.HasSuffix(keys[1], l.Client.ID())
+	if value, permits := lives[1], lives[2]; value > permits+rounding || value < 0 && permits != value {
+		return fmt.Sprint(lives)
+	}
 	for _, life := range lives[1:] {
 		switch {
 		case hash == -1 && ofClient:
