@@ -13,7 +13,7 @@ import (
 
 const (
 	// longestLease bounds the time of a lease. Keys outlive the interval of their last record by a second,
-	// so they outlive a record that is dated a lease ahead as well (scripts/parts/lifetime.lua).
+	// so they outlive a record that is dated a lease ahead as well (scripts/parts/write.lua).
 	longestLease = time.Second
 
 	// shortestLease is far more than a round trip takes. A shorter lease would be over before it is used.
