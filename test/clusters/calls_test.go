@@ -219,9 +219,15 @@ var calls = map[string]func(p *player, l call, args []string) error{
 	"book": func(p *player, _ call, _ []string) error {
 		rdb := map[bool]redis.UniversalClient{true: p.s.look, false: p.s.user}[p.by == p.full]
 		l := p.Wrap(p.limiter(p.by))
-		err := rdb.Eval(p.Context(), redisx.Included(scripts.Files, "book.lua"), l.Keys(), 0,
-			"session:booker", "0000000000000001", "", "", p.Now, "", "", "", "", "", p.Now-10,
-			"\x10abcdefghijklmnop\x02\x00\x00\x00").Err()
+		runs := func(script string, args ...any) (any, error) {
+			args = append([]any{0, "session:booker"}, args...)
+			return rdb.Eval(p.Context(), redisx.Included(scripts.Files, script), l.Keys(), args...).Result()
+		}
+		reply, err := runs("book.lua", "0000000000000001", "", "", p.Now, "", "", "", "", "", p.Now-10,
+			"\x10abcdefghijklmnop\x02\x00\x00\x00")
+		if _, heals := reply.([]any); heals {
+			_, err = runs("heal.lua", "", 0, "", p.Now)
+		}
 		if err != nil && strings.Contains(err.Error(), "can't run this command") {
 			// as errors.go of the engine
 			err = fmt.Errorf("NOPERM %w", err)
