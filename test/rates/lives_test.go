@@ -40,7 +40,8 @@ var lifeOf = []struct {
 		return l
 	}},
 	{"PER_CLIENT WithKeepAlive", func(l *Limiter) *Limiter {
-		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second, rratelimiter.WithKeepAlive(4*time.Second)))
+		alive := rratelimiter.WithKeepAlive(4 * time.Second)
+		l.Want(l.SetRate(l.Context(), PerClient, 10, 2*time.Second, alive))
 		return l
 	}},
 	{"PER_CLIENT Expire", func(l *Limiter) *Limiter {
