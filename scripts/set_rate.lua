@@ -24,12 +24,16 @@ if ARGV[5] == '1' and exists and before[3] == ARGV[1] then
   local kind, given, member, asked = ARGV[1], ARGV[4], 1, false
   local healed, timed = ARGV[9] == '1', at ~= ARGV[6]
   -- include parts/plain.lua
+  if gone > DEAD and not healed then -- of a longer interval: they may be too many to be removed at once
+    return { 1 }
+  end
   local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
   local taken, took, lease = 0, nil, 0
   -- The rate replaces those of all versions, whose records count no longer. The keys live for the keep alive
   -- from now on, whatever they have left; and exactly, as with Redisson, where no permits are outstanding.
   local NONE = -1000 -- ms: write.lua adds a second
   longest, given, span = '', '', first[1] and interval or NONE
+  dead = more and dead or gone
   -- include parts/write.lua
 else
   local rate, interval, keep = string.match(ARGV[4], '^(%d+) (%d+) (%d+) ')
