@@ -31,9 +31,11 @@ if ARGV[5] == '1' and exists and before[3] == ARGV[1] then
   local taken, took, lease = 0, nil, 0
   -- The rate replaces those of all versions, whose records count no longer. The keys live for the keep alive
   -- from now on, whatever they have left; and exactly, as with Redisson, where no permits are outstanding.
-  local NONE = -1000 -- ms: write.lua adds a second
-  longest, given, span = '', '', first[1] and interval or NONE
+  longest, given, span = '', '', interval
   dead = more and dead or gone
+  if keep > 0 and not first[1] then
+    span = -1000 -- ms: write.lua adds a second
+  end
   -- include parts/write.lua
 else
   local rate, interval, keep = string.match(ARGV[4], '^(%d+) (%d+) (%d+) ')

@@ -61,5 +61,5 @@ local value = stored
 if afresh then
   value = nil
 elseif set and value then
-  value = value + rate - was
+  value = value + (rate - was) -- in this order exact up to 2^53
 end
