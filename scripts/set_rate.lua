@@ -2,9 +2,9 @@
 --
 -- KEYS, ARGV[1], ARGV[2], ARGV[6], ARGV[9]: acquire.lua; ARGV[1] is the type to set
 -- ARGV[3]  1 to do it only if a rate is set
--- ARGV[4]  the rate: `rate interval keep 1`, the times in ms. Where keep is 0, the time to live of an earlier
---          keep alive is removed. One that Expire or Java has set stays, as with Redisson: a limiter that ends
---          at midnight still does
+-- ARGV[4]  the rate: `rate interval keep 1`, the times in ms. Where keep is 0, the time to live of an
+--          earlier keep alive is removed. One that Expire or Java has set stays, as with Redisson: a limiter
+--          that ends at midnight still does
 -- ARGV[5]  1 to keep the records, if the type stays the same; the value may become negative
 -- ARGV[11] the channel that wakes waiters
 -- Reply:   1 set, or 0: no rate is set, and nothing was changed; {1} if heal.lua is to be called first, and
