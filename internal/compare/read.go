@@ -60,7 +60,7 @@ func readState(ctx context.Context, tx redis.Pipeliner, keys []string) (take fun
 			if st.hash == nil {
 				st.hash = map[string]string{}
 			}
-			if !strings.HasPrefix(name, "session:") {
+			if !strings.HasPrefix(name, "session:") && name != "checked" { // fields of Go alone
 				st.hash[name] = value
 			}
 		}
