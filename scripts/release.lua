@@ -1,49 +1,70 @@
 -- release.lua: gives permits back. They come out of the newest records of this Client that count, and then
 -- out of the oldest ones (parts/find.lua). The last of these may keep some of its permits. Permits that are
--- not outstanding are not given back. A release of 0 permits only takes back permits without a holder
--- (parts/withdraw.lua).
+-- not outstanding are not given back.
 --
--- KEYS, ARGV[1], ARGV[6]: parts/common.lua; ARGV[2], errors: parts/read.lua;
--- ARGV[9..11]: parts/withdraw.lua; ARGV[5]: a record of this Client, or empty
--- ARGV[3]  the number of the request; within a session the numbers only grow
--- ARGV[4]  the permits to give back
+-- A withdrawal takes back what earlier requests of the session were granted and no caller holds: the grants
+-- of requests whose reply was lost, and the permits of callers that have left. A copy of it does nothing more,
+-- for the session says what is left of the grant.
+--
+-- KEYS, ARGV[1..3], ARGV[6], ARGV[9], errors: acquire.lua
+-- ARGV[4]  the permits to give back; 0 for a withdrawal
+-- ARGV[5]  the first bytes of the records of this Client, empty where they have no mark of it
 -- ARGV[7]  if a copy of this request may have reached the server before: the ms since it was first sent.
 --          After an interval nothing is given back: the permits have come back anyway
--- Reply:   {permits given back; 1 if there may be more to give back, for a call reads no more than 3,000
---          records, otherwise 0}; {-1, 1} to send the same request again, because more is to be withdrawn
---          than one call can do. A request that was carried out before gets its first reply; {0, 0} for a
---          late copy that no caller waits for
+-- ARGV[11] the channel that wakes waiters
+-- ARGV[12] for a withdrawal: the grants of requests after this number go back; missing or empty if none do
+-- ARGV[13] the permits that the request with exactly this number keeps; the rest of its grant goes back
+-- ARGV[14] the records of a reservation or lease that is withdrawn, end to end; missing or empty for none
+-- Reply:   {1} if nothing was given back: heal.lua is to be called first. {permits given back; 1 if there may
+--          be more to give back, for a call reads no more than 3,000 records, otherwise 0}; {-1, 1} to send
+--          the same withdrawal again, because more is to be withdrawn than one call can find. A request that
+--          was carried out before gets its first reply; {0, 0} for a late copy that no caller waits for
 
--- include parts/common.lua
--- include parts/keys.lua
--- include parts/read.lua
--- include parts/late_old.lua
--- include parts/session.lua
--- include parts/find.lua
--- include parts/remove.lua
--- include parts/finish.lua
-local l = newLimiter(hash, text, records, timeNow(ARGV[6]))
-local err = read(l, ARGV[1], ARGV[2], nil)
-if err then
-  return err
+-- include parts/common_time.lua
+local NAMES, PAGE, FAR = 14, 100, 1000000000000 -- late.lua
+local kind, number, given, asked, healed = ARGV[1], ARGV[3], '', false, ARGV[9] == '1'
+local withdraws, timed, member = (ARGV[12] or '') ~= '', at ~= ARGV[6], 1
+-- include parts/plain.lua
+
+local last, dated, amount, where, tail = string.match(f[5] or '', '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')
+local known = last and #last == #number and last - number <= FAR
+if known and last >= number then
+  redis.call('HSET', KEYS[1], ARGV[2], f[5]) -- WAIT counts the writes of its own connection
+  return last == number and { -amount, tonumber(where) } or { 0, 0 }
 end
-local withdraws = (ARGV[9] or '') ~= ''
-local done = lateness(l, ARGV[3], withdraws)
-local unfinished = false
-if withdraws then
-  -- include parts/withdraw.lua
-  unfinished = withdraw(l, done, ARGV[5])
+local wanted = (tonumber(ARGV[7] or '') or 0) < interval and tonumber(ARGV[4]) or 0
+if withdraws and known and (tail ~= '') == own and where + interval > now then -- a grant of this type
+  wanted = math.max(0, last > ARGV[12] and amount or last == ARGV[12] and amount - ARGV[13] or 0)
 end
-if done.late then
-  return done.same and { -done.amount, tonumber(done.where) } or { 0, 0 }
+
+local left, whole, again = wanted, {}, 0
+live = live or redis.call('ZCARD', KEYS[3])
+if wanted > 0 then
+  -- include parts/count.lua
+  -- include parts/find.lua
 end
-local wanted = (tonumber(ARGV[7]) or 0) < l.interval and not unfinished and tonumber(ARGV[4]) or 0
-local found = find(l, wanted, ARGV[5], '+inf')
-local reply = { unfinished and -1 or found.given, (unfinished or found.unseen) and 1 or 0 }
-if not unfinished then
-  remember(l, ARGV[3], string.format('%d', -found.given), string.format('%d', reply[2]))
+local found = wanted - math.max(0, left)
+local entry = string.format('%s %s %d %d', number, at, withdraws and 0 or -found, again)
+if withdraws and again == 1 then -- the same request comes again
+  entry = last .. ' ' .. dated .. string.format(' %d ', amount - found) .. where .. tail
+elseif own then
+  entry = entry .. string.format(' %d', rate)
 end
-remove(l, found)
+redis.call('HSET', KEYS[1], ARGV[2], entry)
+-- include parts/sessions.lua
+value = math.min(rate, value + found)
+if #whole == live and left >= 0 and not more then
+  value = rate
+elseif left < 0 then
+  -- include parts/packed.lua
+  -- include parts/add.lua
+  local part = whole[#whole]
+  add(redis.call('ZSCORE', KEYS[3], part), packed(part, -left))
+end
+local taken, took, lease, ttl = 0, nil, 0, keep <= 0 and redis.call('PTTL', KEYS[1]) or -1
+-- include parts/write.lua
 redis.pcall('PUBLISH', ARGV[11], 'changed') -- a user without the right to publish can still release
-finish(l, nil)
-return reply
+for i = 1, #whole, PAGE do -- unpack puts them all on the stack of Lua, which is bounded
+  redis.call('ZREM', KEYS[3], unpack(whole, i, math.min(i + PAGE - 1, #whole)))
+end
+return { withdraws and -again or found, again }

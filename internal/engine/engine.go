@@ -63,7 +63,7 @@ type Engine struct {
 	requests atomic.Int64
 	// silent reports for each server whether its last batch got no reply, or a late one.
 	silent [Servers]atomic.Bool
-	mark   any // a record that bears the mark of config.Layout; a string, boxed for go-redis
+	mark   any // the mark of config.Layout; a string, boxed for go-redis
 
 	queues      queues
 	withdrawals withdrawals
@@ -92,7 +92,7 @@ func New(config Config) *Engine {
 	e.refusals.init(config.Remember)
 	e.leases.init(e)
 	if config.Err == nil {
-		e.mark = string(config.Layout.Append(nil, 0))
+		e.mark = config.Layout.ClientMark()
 	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -403,7 +404,9 @@ func (w *groupWithdrawal) run(ctx context.Context) {
 		req := newRelease(w.remaining[0], 0, w.withdrawal)
 		req.session = w.session
 		if w.reserved != nil {
-			req.records = w.reserved[0]
+			for record := range slices.Chunk([]byte(w.reserved[0]), w.engine.config.Plain.Size()) {
+				req.reserved = append(req.reserved, string(record))
+			}
 		}
 		_, err := req.send(ctx)
 		settled := err == nil || errors.Is(err, ErrNotInitialized)

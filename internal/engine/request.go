@@ -27,7 +27,8 @@ type request struct {
 	permits    int64       // the sum over the runs
 	records    any         // for the permits, or the mark of the Client; boxed for go-redis
 	withdrawal *withdrawal // taken back before the request, nil if there is none
-	back       *request    // takes it back, for an acquire
+	back       *request    // takes it back first; nil for a request that only does so
+	reserved   []string    // the records that it takes back, if they are those of a reservation
 	start      time.Time
 	givenRate  any   // the text of a GivenRate, nil if acquires set no rate
 	portion    any   // what portion.text says about waiting callers, nil if nothing
@@ -115,6 +116,9 @@ func newRelease(l *Limiter, permits int64, withdrawal *withdrawal) *request {
 		limiter: l, script: releaseScript, session: l.engine.session.boxed,
 		permits: permits, records: l.engine.mark, withdrawal: withdrawal, start: time.Now(),
 	}
+	if permits > 0 && withdrawal != nil {
+		req.back = newRelease(l, 0, withdrawal)
+	}
 	req.renumber()
 	return req
 }
@@ -142,16 +146,16 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 		reply, ambiguous, err := req.limiter.run(ctx, req.next())
 		req.ambiguous = req.ambiguous || ambiguous
 		var judged acquireReply
-		done := err != nil
+		done, heals := err != nil, asksForHeal(reply)
 		if !done && req.isRelease() {
-			done = req.releaseDone(reply)
+			done = !heals && req.releaseDone(reply)
 		} else if !done {
 			judged, err = newAcquireReply(reply, len(req.runs))
 			done = !judged.again
 			judged.drift += req.drift
 		}
 		if !done && err == nil {
-			err = req.sendAgain(ctx, sent, began)
+			err = req.sendAgain(ctx, heals, sent, began)
 		}
 		if done || err != nil {
 			return judged, err
@@ -159,15 +163,16 @@ func (req *request) send(ctx context.Context) (acquireReply, error) {
 	}
 }
 
-// sendAgain prepares the request, which was sent a number of times, to be sent again.
-func (req *request) sendAgain(ctx context.Context, sent int, began time.Time) error {
-	if !req.isRelease() {
+// sendAgain prepares the request, which was sent a number of times, to be sent again. heals says
+// that its limiter must be healed before.
+func (req *request) sendAgain(ctx context.Context, heals bool, sent int, began time.Time) error {
+	if heals {
 		drift, err := req.limiter.heal(ctx, req.givenRate)
 		if err != nil {
 			return err
 		}
 		req.drift += drift
-		if req.healed = true; !req.ambiguous { // a record of the same name may be there
+		if req.healed = true; !req.ambiguous && !req.isRelease() { // a record of the same name may be there
 			req.makeRecords()
 		}
 	}
@@ -193,7 +198,7 @@ func (req *request) confirmable() func(redisx.Reply) bool {
 	case req.limiter.engine.config.Runner.Confirm.Replicas == 0, req.isRelease() && req.permits == 0:
 		return nil
 	case req.isRelease():
-		return changedAnything
+		return func(reply redisx.Reply) bool { return !asksForHeal(reply) && changedAnything(reply) }
 	}
 	return func(reply redisx.Reply) bool {
 		judged, err := newAcquireReply(reply, len(req.runs))
@@ -212,7 +217,7 @@ func (req *request) releaseDone(reply redisx.Reply) bool {
 		req.permits -= given
 		req.renumber()
 		req.start = time.Now()
-		req.withdrawal, req.ambiguous = nil, false
+		req.ambiguous = false
 	}
 	return !more
 }
@@ -230,13 +235,14 @@ const (
 	argNow       = 6
 	argResent    = 7
 	argNumbers   = 8
-	argAfter     = 9 // of release.lua
 	argHealed    = 9 // of all scripts that ask for heal.lua
-	argKept      = 10
 	argChannel   = 11
 	argLease     = 12
 	argBooked    = 12 // of book.lua
+	argAfter     = 12 // of release.lua
+	argKept      = 13 // of release.lua
 	argGivenRate = 13
+	argReserved  = 14 // of release.lua
 	argPortion   = 14 // of acquire.lua, as below
 	argRuns      = 15
 	argMembers   = 15 // of all.lua
@@ -263,12 +269,15 @@ func (req *request) args() arguments {
 	if req.healed {
 		args.put(argHealed, 1)
 	}
-	if req.isRelease() && req.withdrawal != nil {
-		args.put(argAfter, wire.Number(req.withdrawal.after))
-		args.put(argKept, req.withdrawal.kept)
-	}
 	if req.isRelease() {
 		args.put(argChannel, wire.ChangedOf(req.limiter.Hash))
+	}
+	if req.isRelease() && req.permits == 0 {
+		args.put(argAfter, wire.Number(req.withdrawal.after))
+		args.put(argKept, req.withdrawal.kept)
+		for i, record := range req.reserved {
+			args.put(argReserved+i, record)
+		}
 	}
 	if req.givenRate != nil && !req.isRelease() {
 		args.put(argGivenRate, req.givenRate)

@@ -88,6 +88,16 @@ func (l *Layout) marked() int {
 	return 6
 }
 
+// ClientMark returns the bytes that every record of a Client begins with, and no other record; empty where there
+// is no room for its mark.
+func (l *Layout) ClientMark() string {
+	if !l.Marks() || l.client == "" {
+		return ""
+	}
+	end := len(l.Header) + len(goMark) + l.marked()
+	return string(l.Append(nil, 0)[:end])
+}
+
 // Size is how many bytes a record has.
 func (l *Layout) Size() int { return len(l.Header) + l.random + permitsSize }
 

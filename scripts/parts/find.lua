@@ -1,106 +1,56 @@
--- find.lua: finds the records to take permits back from: the newest ones of this Client, and for permits
--- that they do not hold the oldest ones of any client. It changes nothing; remove.lua does.
+-- find.lua: finds the records to take permits back from. It changes nothing.
 --
--- The newest records of other Clients are left alone. Their permits may have been used, and count for most
--- of an interval; taken out of the records, they would be granted again. The oldest records cost least:
--- their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none
--- counts as own. But records dated exactly as a grant that is withdrawn count as own ones, for they expire
--- with it.
+-- A release takes the newest records of this Client, and for permits that they do not hold the oldest ones of
+-- any Client. The newest records of other Clients are left alone. Their permits may have been used, and count
+-- for most of an interval; taken out of the records, they would be granted again. The oldest records cost
+-- least: their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none
+-- counts as own.
+--
+-- A withdrawal takes the record of its grant, by its time and the mark. heal.lua may have joined it with
+-- others of the same thousandth of an interval, dated by the latest, so the withdrawal looks up to the end of
+-- that thousandth, from the time of the grant on. Where a release of another Client has taken the record, it
+-- left as many permits in later ones. So the withdrawal takes the oldest records then, and leaves later ones
+-- alone, for those of the grant may have been cleared. What it does not find comes back up to an interval
+-- later.
 --
 -- A reservation is settled by the names of its records. So a release takes them only where all other records
--- hold too few permits, as for permits that were reserved and used. The withdrawal of a reservation or lease
--- takes the records that it names, and no others.
+-- hold too few permits, as for permits that were reserved and used, and a withdrawal takes none but its own,
+-- by their names. Permits of a lease that has not ended are not out: the Client that took them hands out what
+-- is left, so that it would be granted twice.
+--
+-- Before it: withdraws, where (the time of the grant), live (how many records count), and left, the permits to
+-- be found. After it: whole, the records that hold them; left, the permits that it has not found, below 0 if
+-- the last record holds more than are wanted; again, 1 if another call may find more.
 
 -- include parts/reserved.lua
-
--- markOf returns the first bytes of this Client's records, by one of them (internal/wire/record.go): the
--- header, the mark of Go and that of the Client. It is empty where records have no mark of a Client.
-local function markOf(record)
-  -- 1 + 2 + 6 bytes of a Bc0I/16, 8 + 2 + 2 of an Lc0I, 1 + 2 + 2 of a Bc0I/8.
-  local BC0I16, BC0I8, LC0I = 9, 5, 12
-  local LONG = 16 -- the length byte of a Bc0I/16
-  local first, second = string.byte(record, 1, 2)
-  local length = first == LONG and BC0I16 or first == 8 and (second == 0 and LC0I or BC0I8) or 0
-  return string.sub(record, 1, length)
-end
-
--- leasedNow returns whether a record is that of a lease that has not ended (acquire.lua). Its permits are not
--- out: the Client that took them hands out what is left, so that it would be granted twice.
-local function leasedNow(l, member)
-  return leased(member) and tonumber(l.records('ZSCORE', member)) > l.now
-end
-
--- find finds wanted permits. record is one of this Client, or those of a reservation, end to end; latest is
--- the score of the newest record to take. The result has
---   given         how many of the wanted permits were found
---   whole, part, rest  the records to remove; the one that keeps some of its permits, or nil; these permits
---   unseen        there may be more, beyond the 3,000 records that a call reads
-local function find(l, wanted, record, latest)
-  -- The first page is enough for most calls. NEWEST and OLDEST are the records a call reads at most; the
-  -- client sends another one for the rest.
-  local PAGE, NEWEST, OLDEST = 100, 1000, 2000
-  local found = { given = 0, whole = {}, part = nil, rest = 0, unseen = false }
-  if not l.head[1] or wanted <= 0 then
-    return found
+local floor, mark, taken = string.format('(%d', now - interval), ARGV[5], {}
+local slice = math.max(1, math.floor(span / 1000)) -- heal.lua
+local latest = withdraws and string.format('(%d', where - where % slice + slice) or '+inf'
+for i = NAMES, #ARGV do
+  if tonumber(redis.call('ZSCORE', KEYS[3], ARGV[i]) or '') == tonumber(where) then
+    left, whole[#whole + 1] = left - count(ARGV[i]), ARGV[i]
   end
-  local mark, oldest, taken = markOf(record), string.format('(%d', l.expired), {}
-  local size = math.floor(#record / math.ceil(wanted / FULL))
-  if reserved(string.sub(record, 1, size)) or leased(record) then
-    for from = 1, #record, math.max(1, size) do
-      local member = string.sub(record, from, from + size - 1)
-      local at = tonumber(l.records('ZSCORE', member) or nil)
-      if at and at == tonumber(latest) and at > l.expired then
-        found.given, found.whole[#found.whole + 1] = found.given + count(member), member
+end
+for look = mark == '' and not withdraws and 2 or 1, ARGV[NAMES] and 0 or withdraws and 2 or 3 do
+  local newest, most, named = look == 1, look == 1 and 1000 or LIVE, look == 3
+  local begins, low = newest and mark or '', newest and withdraws and where or floor
+  for from = 0, most - PAGE, PAGE do
+    local page = newest and not withdraws
+      and redis.call('ZREVRANGEBYSCORE', KEYS[3], latest, low, 'LIMIT', from, PAGE)
+      or redis.call('ZRANGEBYSCORE', KEYS[3], low, latest, 'LIMIT', from, PAGE)
+    for _, record in ipairs(page) do
+      local fits = left > 0 and string.sub(record, 1, #begins) == begins and not taken[record]
+      if fits and reserved(record) == named
+        and not (leased(record) and (tonumber(redis.call('ZSCORE', KEYS[3], record)) or math.huge) > now) then
+        left, taken[record], whole[#whole + 1] = left - count(record), true, record
       end
     end
-    return found
-  end
-  -- A record without the mark of a Client is taken by its name as well, if it is that of the grant.
-  local dated = mark == '' and tonumber(l.records('ZSCORE', record) or nil)
-  if dated and dated == tonumber(latest) and dated > l.expired and count(record) == wanted then
-    found.given, found.whole[1] = wanted, record
-    return found
-  end
-  local floor = oldest
-  if mark == '' then
-    floor = (tonumber(latest) or 0) > l.expired and latest or '+inf'
-  end
-  local looks = latest == '+inf' and 3 or 2
-  for look = 1, looks do
-    local newest, most = look == 1, look == 1 and NEWEST or OLDEST
-    for from = 0, most - PAGE, PAGE do
-      local page = newest and l.records('ZREVRANGEBYSCORE', latest, floor, 'LIMIT', from, PAGE)
-        or l.records('ZRANGEBYSCORE', oldest, latest, 'LIMIT', from, PAGE)
-      for i = 1, #page do
-        local member = page[i]
-        local fits = reserved(member)
-        if look < 3 and fits then
-          fits = false
-        elseif newest then
-          fits = string.sub(member, 1, #mark) == mark
-        elseif look == 2 then
-          fits = not leasedNow(l, member)
-        end
-        if fits and not taken[member] and found.given < wanted then
-          local n = count(member)
-          if found.given + n > wanted then
-            found.part, found.rest, found.given = member, found.given + n - wanted, wanted
-            break
-          end
-          found.given = found.given + n
-          taken[member] = true
-          found.whole[#found.whole + 1] = member
-        end
-      end
-      found.unseen = found.given < wanted and #page == PAGE and from == most - PAGE
-        and #found.whole >= (newest and most or 1) and l.records('ZCARD') - l.gone > #found.whole
-      if #page < PAGE or found.given == wanted then
-        break
-      end
-    end
-    if found.unseen or found.given == wanted then
+    if left <= 0 or #page < PAGE then
       break
     end
   end
-  return found
+  again = left > 0 and #whole > 0 and live > most and 1 or 0
+  if left <= 0 or again == 1 then
+    break
+  end
 end
