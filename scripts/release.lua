@@ -23,7 +23,7 @@
 -- include parts/common_time.lua
 local NAMES, PAGE, FAR = 14, 100, 1000000000000 -- late.lua
 local kind, number, given, asked, healed = ARGV[1], ARGV[3], '', false, ARGV[9] == '1'
-local withdraws, timed, member = (ARGV[12] or '') ~= '', at ~= ARGV[6], 1
+local withdraws, mark, timed, member = (ARGV[12] or '') ~= '', ARGV[5], at ~= ARGV[6], 1
 -- include parts/plain.lua
 
 local last, dated, amount, where, tail = string.match(f[5] or '', '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')
@@ -44,18 +44,14 @@ if wanted > 0 then
   -- include parts/find.lua
 end
 local found = wanted - math.max(0, left)
-local entry = string.format('%s %s %d %d', number, at, withdraws and 0 or -found, again)
-if withdraws and again == 1 then -- the same request comes again
-  entry = last .. ' ' .. dated .. string.format(' %d ', amount - found) .. where .. tail
-elseif own then
-  entry = entry .. string.format(' %d', rate)
+if not withdraws or again == 0 then -- otherwise the same request comes again, for the rest of the grant
+  last, dated, amount, where = number, at, withdraws and found or 0, again
+  tail = own and string.format(' %d', rate) or ''
 end
-redis.call('HSET', KEYS[1], ARGV[2], entry)
+redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %s %d %s', last, dated, amount - found, where) .. tail)
 -- include parts/sessions.lua
-value = math.min(rate, value + found)
-if #whole == live and left >= 0 and not more then
-  value = rate
-elseif left < 0 then
+value = left >= 0 and more == false and #whole == live and rate or math.min(rate, value + found)
+if left < 0 then
   -- include parts/packed.lua
   -- include parts/add.lua
   local part = whole[#whole]

@@ -9,12 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// After heal.lua an acquire decides, whatever Java, an operator or another version left: what heal cannot end
+// After heal.lua an acquire and a release decide, whatever Java, an operator or another version left: what heal cannot end
 // would be asked for again and again.
-func TestAfterHealAcquiresDecide(t *testing.T) {
+func TestAfterHealRequestsDecide(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for on, rdb := range map[string]*redis.Client{
@@ -27,21 +28,19 @@ func TestAfterHealAcquiresDecide(t *testing.T) {
 				l.noteType(random.IntN(2))
 				wrote := leaveOdd(t, rdb, random, l)
 				req := newAcquire(l, []run{{1 + random.Int64N(12), 1 - 2*random.Int64N(2)}}, nil)
-				req.healed, req.numbers, req.ambiguous = true, random.IntN(2) == 0, random.IntN(4) == 0
 				if random.IntN(3) == 0 {
+					req = releaseOf(l, random)
+				}
+				req.healed, req.numbers, req.ambiguous = true, random.IntN(2) == 0, random.IntN(4) == 0
+				if random.IntN(3) == 0 && !req.isRelease() {
 					interval := time.Duration(1+random.IntN(2000)) * time.Millisecond
 					given := NewGivenRate(Rate{Permits: 5000, Interval: interval}, random.IntN(2) == 0)
 					req.givenRate = given.text
 				}
-				if _, err := l.heal(t.Context(), req.givenRate); err != nil {
-					t.Fatal(err, wrote)
-				}
-				reply, _, err := l.run(t.Context(), req.next())
-				if err != nil {
-					t.Fatal(err, wrote)
-				}
-				if judged, err := newAcquireReply(reply, 1); err != nil || judged.again {
-					t.Fatalf("%+v %v: %v, given %v", judged, err, wrote, req.givenRate)
+				for tries := 1; healThenRun(t, l, req, wrote); tries++ {
+					if tries == 3 { // more records may have expired meanwhile
+						t.Fatalf("%q: %v, given %v", req.numberText, wrote, req.givenRate)
+					}
 				}
 				redistest.NoError(t, rdb.FlushDB(t.Context()).Err())
 			}
@@ -78,6 +77,29 @@ func TestOddLimitersAreBookedAndSet(t *testing.T) {
 			}
 		})
 	}
+}
+
+// healThenRun heals a limiter, sends a request and reports whether it asks for heal again.
+func healThenRun(t *testing.T, l *Limiter, req *request, wrote [][]any) (again bool) {
+	t.Helper()
+	_, err := l.heal(t.Context(), req.givenRate)
+	var reply redisx.Reply
+	if err == nil {
+		reply, _, err = l.run(t.Context(), req.next())
+	}
+	if err != nil {
+		t.Fatal(err, wrote)
+	}
+	return asksForHeal(reply)
+}
+
+// releaseOf returns a release of some permits, or the withdrawal of a grant.
+func releaseOf(l *Limiter, random *rand.Rand) *request {
+	l.engine.requests.Add(random.Int64N(3))
+	if random.IntN(2) == 0 {
+		return newRelease(l, 1+random.Int64N(3000), nil)
+	}
+	return newRelease(l, 0, &withdrawal{after: l.engine.requests.Load() - random.Int64N(2), kept: 1})
 }
 
 // leaveOdd leaves a limiter in an odd state, and returns the commands that did.

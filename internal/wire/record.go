@@ -88,8 +88,8 @@ func (l *Layout) marked() int {
 	return 6
 }
 
-// ClientMark returns the bytes that every record of a Client begins with, and no other record; empty where there
-// is no room for its mark.
+// ClientMark returns the bytes that every record of a Client begins with, and no other record;
+// empty where there is no room for its mark.
 func (l *Layout) ClientMark() string {
 	if !l.Marks() || l.client == "" {
 		return ""

@@ -6,12 +6,12 @@
 -- least: their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none
 -- counts as own.
 --
--- A withdrawal takes the record of its grant, by its time and the mark. heal.lua may have joined it with
--- others of the same thousandth of an interval, dated by the latest, so the withdrawal looks up to the end of
--- that thousandth, from the time of the grant on. Where a release of another Client has taken the record, it
--- left as many permits in later ones. So the withdrawal takes the oldest records then, and leaves later ones
--- alone, for those of the grant may have been cleared. What it does not find comes back up to an interval
--- later.
+-- A withdrawal takes the record of its grant, by its time and the mark, and then the oldest ones. Later records
+-- are left alone, for those of the grant may have been cleared. A release of another Client may also have taken
+-- them, and left as many permits in later records. Then what the withdrawal does not find comes back with
+-- these, up to an interval later. But heal.lua may have joined the record with others of the same thousandth of
+-- an interval, dated by the latest. So if no record has its time, this Client's next one up to the end of that
+-- thousandth is taken for it.
 --
 -- A reservation is settled by the names of its records. So a release takes them only where all other records
 -- hold too few permits, as for permits that were reserved and used, and a withdrawal takes none but its own,
@@ -23,21 +23,21 @@
 -- the last record holds more than are wanted; again, 1 if another call may find more.
 
 -- include parts/reserved.lua
-local floor, mark, taken = string.format('(%d', now - interval), ARGV[5], {}
-local slice = math.max(1, math.floor(span / 1000)) -- heal.lua
-local latest = withdraws and string.format('(%d', where - where % slice + slice) or '+inf'
+local floor, taken, slice = string.format('(%d', now - interval), {}, math.max(1, math.floor(span / 1000))
+local exact = withdraws and redis.call('ZCOUNT', KEYS[3], where, where) > 0
+local ends = withdraws and (exact and where or string.format('(%d', where - where % slice + slice))
 for i = NAMES, #ARGV do
   if tonumber(redis.call('ZSCORE', KEYS[3], ARGV[i]) or '') == tonumber(where) then
     left, whole[#whole + 1] = left - count(ARGV[i]), ARGV[i]
   end
 end
-for look = mark == '' and not withdraws and 2 or 1, ARGV[NAMES] and 0 or withdraws and 2 or 3 do
+for look = mark == '' and not exact and 2 or 1, ARGV[NAMES] and 0 or withdraws and 2 or 3 do
   local newest, most, named = look == 1, look == 1 and 1000 or LIVE, look == 3
   local begins, low = newest and mark or '', newest and withdraws and where or floor
+  local high = withdraws and (newest and ends or where) or '+inf'
   for from = 0, most - PAGE, PAGE do
-    local page = newest and not withdraws
-      and redis.call('ZREVRANGEBYSCORE', KEYS[3], latest, low, 'LIMIT', from, PAGE)
-      or redis.call('ZRANGEBYSCORE', KEYS[3], low, latest, 'LIMIT', from, PAGE)
+    local page = newest and redis.call('ZREVRANGEBYSCORE', KEYS[3], high, low, 'LIMIT', from, PAGE)
+      or redis.call('ZRANGEBYSCORE', KEYS[3], low, high, 'LIMIT', from, PAGE)
     for _, record in ipairs(page) do
       local fits = left > 0 and string.sub(record, 1, #begins) == begins and not taken[record]
       if fits and reserved(record) == named
