@@ -54,7 +54,7 @@ func (r run) size() int64 { return max(r.many, -r.many) }
 // been granted them: all requests after a number, whose replies never came, and
 // the request with that number beyond the permits that are kept, because some of
 // its callers have left. It goes back with the next request
-// (scripts/parts/withdraw.lua).
+// (scripts/release.lua).
 //
 // A number names the permits exactly. A count could not, because it is unknown
 // whether Redis carried the requests out.

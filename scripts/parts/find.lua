@@ -6,12 +6,12 @@
 -- least: their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none
 -- counts as own.
 --
--- A withdrawal takes the record of its grant, by its time and the mark, and then the oldest ones. Later records
--- are left alone, for those of the grant may have been cleared. A release of another Client may also have taken
--- them, and left as many permits in later records. Then what the withdrawal does not find comes back with
--- these, up to an interval later. But heal.lua may have joined the record with others of the same thousandth of
--- an interval, dated by the latest. So if no record has its time, this Client's next one up to the end of that
--- thousandth is taken for it.
+-- A withdrawal takes the record of its grant, by its time and the mark, and then the oldest ones. Later
+-- records are left alone, for those of the grant may have been cleared. A release of another Client may also
+-- have taken them, and left as many permits in later records. Then what the withdrawal does not find comes
+-- back with these, up to an interval later. But heal.lua may have joined the record with others of the same
+-- thousandth of an interval, dated by the latest. So if no record has its time, this Client's latest one up
+-- to the end of that thousandth is taken for it.
 --
 -- A reservation is settled by the names of its records. So a release takes them only where all other records
 -- hold too few permits, as for permits that were reserved and used, and a withdrawal takes none but its own,

@@ -23,7 +23,7 @@ import (
 //
 // A release may take the record of a request whose reply was lost: if another Client has granted what it
 // gives back, or if records have no mark of a Client. Then the withdrawal finds fewer permits, and the rest
-// comes back an interval later (scripts/parts/withdraw.lua). So all that callers hold is out, and more may
+// comes back an interval later (scripts/release.lua). So all that callers hold is out, and more may
 // be.
 
 // The books are the ledger of limiters that many callers use.
