@@ -13,8 +13,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// After heal.lua an acquire and a release decide, whatever Java, an operator or another version left: what heal cannot end
-// would be asked for again and again.
+// After heal.lua an acquire and a release decide, whatever Java, an operator or another version left:
+// what heal cannot end would be asked for again and again.
 func TestAfterHealRequestsDecide(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
