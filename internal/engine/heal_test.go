@@ -102,6 +102,56 @@ func releaseOf(l *Limiter, random *rand.Rand) *request {
 	return newRelease(l, 0, &withdrawal{after: l.engine.requests.Load() - random.Int64N(2), kept: 1})
 }
 
+// Peek says what an acquire finds, which asks for heal.lua where the limiter is not plain. It may say
+// something else where more than 5,000 records count, or a value below 1 is wrong; and it counts more than
+// 1,000 that have expired.
+func TestPeekSaysWhatAnAcquireFinds(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rdb, now := redistest.Start(t).Client(t), time.Now().UnixMilli()|1
+	random, e := rand.New(rand.NewPCG(seed, 1)), newEngine(t, rdb, withClock(&now))
+	for n := range redistest.Rounds(t, 1500) {
+		l := e.limiter(fmt.Sprint("n", n))
+		l.noteType(random.IntN(2))
+		wrote := leaveOdd(t, rdb, random, l)
+		recent := fmt.Sprintf("%s %d 0 %d", wire.Number(0), now, now) // it does not look
+		redistest.NoError(t, rdb.HSet(t.Context(), l.Hash, l.engine.session.boxed, recent).Err())
+		if random.IntN(3) == 0 {
+			l = l.With(NewGivenRate(Rate{Permits: 5000, Interval: time.Second}, false))
+		}
+		records := rdb.ZCard(t.Context(), l.keysOf(l.Type())[2].(string)).Val()
+		got, err := l.Peek(t.Context())
+		redistest.NoError(t, err)
+		peers, err := l.Peers(t.Context(), l.given)
+		redistest.NoError(t, err)
+
+		req := newAcquire(l, []run{{1, 1}}, nil)
+		req.numbers, req.givenRate = true, l.givenText()
+		ask := func() redisx.Reply {
+			call := req.next()
+			call.Args[argPermits-1] = int64(1) << 62 // above the rate: it takes nothing
+			reply, _, err := l.run(t.Context(), call)
+			redistest.NoError(t, err)
+			return reply
+		}
+		reply := ask()
+		if asksForHeal(reply) {
+			_, err = l.heal(t.Context(), req.givenRate)
+			redistest.NoError(t, err)
+			req.healed = true
+			reply = ask()
+		}
+		found, err := newAcquireReply(reply, 1)
+		redistest.NoError(t, err)
+		alike := got.Left == found.left || records > 5000 ||
+			!req.healed && (found.left < 1 || records > 1000 && found.left < got.Left)
+		if !alike || got.Reset != found.reset || got.Limit != found.rate || peers.Left != max(0, got.Left) {
+			t.Errorf("peek %+v, peers %+v, acquire %+v: %v", got, peers, found, wrote)
+		}
+		redistest.NoError(t, rdb.FlushDB(t.Context()).Err())
+	}
+}
+
 // leaveOdd leaves a limiter in an odd state, and returns the commands that did.
 func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (wrote [][]any) {
 	t.Helper()

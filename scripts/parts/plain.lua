@@ -29,7 +29,10 @@
 --
 -- Before it: kind and given are the type and the given rate; healed, heal.lua was called for this call;
 -- asked, a caller asks for numbers; member, the number of the limiter; at, now and us (common_time.lua),
--- and timed, if they are the server's. After it:
+-- and timed, if they are the server's. A script that only reads calls errors.lua first; healed is true, and
+-- member nil. Then nothing is written, and what is left is what heal.lua would leave, unless more than LIVE
+-- records must be summed: then it is by the value string, and at most what a permit in each of them leaves.
+-- After it:
 --   rate, interval, keep, own  the configuration; set, it is to be written; replaces, in place of another one
 --   endless         with it the hash loses its time to live: it has that of a keep alive, or of no rate
 --   span, longest   the longest interval in use; what the field is to hold, '' if it must go, nil if it stays
@@ -43,8 +46,8 @@
 --   vouched         the value is not an own one, or has a voucher of these ten seconds
 
 -- include parts/config.lua
-local DEAD, LIVE, FEW, TEN, IN, DIE = 1000, 2000, 10, 10000, 17, 250
-local believed, sums = value, not value or value > rate or value < -MOST
+local DEAD, LIVE, FEW, TEN, IN, DIE = 1000, member and 2000 or 5000, 10, 10000, 17, 250
+local believed, sums = value, not value or value > rate or value < -MOST or not member and value < 1
 
 local since, first, gone, dead, live, back, look = tonumber(oldest[2]), oldest, 0, 0, nil, 0, false
 if oldest[1] and not since then -- not every Lua reads inf as a number
@@ -66,7 +69,9 @@ elseif since and not recent and not sums and not healed then
   look = f[5] or now % IN == 0
 end
 local more = dead > DEAD
-if more and (sums or live == 0 or span > interval) then
+if more and not member and live <= LIVE then
+  believed, sums, more = nil, true, false
+elseif more and member and (sums or live == 0 or span > interval) then
   return { member }
 elseif more then
   dead = DEAD
@@ -125,6 +130,8 @@ else
   value = (value or stored or 0) + back
   if gone > 0 and value + live + (more and gone - dead or 0) > rate and not healed then
     return { member }
+  elseif healed and live then -- a record holds a permit or more
+    value = math.min(value, rate - live)
   end
 end
 local drift = believed and value ~= believed and interval > 0 and value - believed - back or 0
