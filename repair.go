@@ -8,8 +8,8 @@ type Repaired struct {
 	// Records is the number of records after Repair.
 	Records int64
 
-	// Rewritten is the number of records that were in another format, dated more than an
-	// interval ahead, or merged.
+	// Rewritten is the number of records that were in another format, or, for a Client with
+	// WithClock, dated more than an interval ahead.
 	Rewritten int64
 
 	// Dropped is the number of members that no version of Redisson could have
@@ -17,7 +17,7 @@ type Repaired struct {
 	Dropped int64
 
 	// Drift is the number of permits by which the value was too high; below 0 it
-	// was too low.
+	// was too low. It is 0 if there was no value, or one of another rate.
 	Drift int64
 }
 
@@ -28,11 +28,11 @@ type Repaired struct {
 // It is for a limiter whose Java clients have moved to another Redisson: records left
 // behind by an older version make calls of a newer one fail, or grant far too much. Run
 // it when the last of the older clients has stopped. It does no harm to a limiter in use,
-// or to one that needs no repair. One call to Redis handles up to 2,000 records. If there
-// are more, it takes several calls, and the records of each thousandth of an interval
-// become one: their permits come back up to a thousandth late, never early. Those of
+// or to one that needs no repair. One call to Redis handles up to 250 records. If there
+// are more than 2,000, those of a thousandth of an interval are merged, as acquires do:
+// their permits come back up to a thousandth late, never early. Those of
 // reservations and leases stay as they are, unless they are in another format: then their
-// settlement frees nothing. If more than 10,000 stay, the value is left to the next acquires.
+// settlement frees nothing. If more than 4,000 stay, the value is left to the next acquires.
 //
 // For a PerClient limiter it repairs what this Client has written. Errors are
 // ErrNotInitialized if no rate is set, ErrBadState if the hash cannot be read,

@@ -274,50 +274,42 @@ func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop
 // Repaired says what Repair has found.
 type Repaired struct{ Records, Rewritten, Dropped, Drift int64 }
 
-// Repair rewrites the records in the format of Config.Plain, drops members that
-// are no records, and sets the value to what remains.
+// Repair heals the limiter, rewrites the records in the format of Config.Plain, and drops members
+// that are no records.
 func (l *Limiter) Repair(ctx context.Context) (Repaired, error) { return changes(ctx, l, l.repair) }
 
 func (l *Limiter) repair(ctx context.Context) (Repaired, error) {
-	var all Repaired
-	layout := l.engine.config.Plain
-	const (
-		atOnce     = 2000 // records per call: some 5 ms of Redis
-		manyPasses = 3
-		atLast     = 10_000 // records of the last call
-	)
-	before := int64(0) // records changed up to the end of the last pass
-	for cursor, most, passes := int64(0), int64(atOnce), 0; ; {
+	drift, err := l.heal(ctx, nil)
+	all, layout := Repaired{Drift: -drift}, l.engine.config.Plain
+	const first = -1 << 53 // ms; no record that counts is older
+	began, last := time.Now(), false
+	for sent, cursor, over := 1, int64(first), int64(0); err == nil; sent++ {
 		// Each call has random bytes of its own: two records of equal bytes would
 		// be one member of the sorted set.
 		pattern := layout.Append(make([]byte, 0, wire.RecordSpace), 1)
 		args := argumentsOf(l.engine.session.boxed, "", cursor, pattern, l.engine.now())
+		args.put(argNumbers, over)
 		args.put(argChannel, wire.ChangedOf(l.Hash))
-		args = append(args, layout.Header, most)
-		reply, _, err := l.run(ctx, newCall(repairScript, args))
-		if err != nil {
+		args = append(args, layout.Header)
+		var reply redisx.Reply
+		if reply, _, err = l.run(ctx, newCall(repairScript, args)); err != nil {
 			return all, err
 		}
-		all.Records = reply.At(1)
-		all.Rewritten += reply.At(2)
-		all.Dropped += reply.At(3)
-		all.Drift += reply.At(4)
-		switch cursor = reply.At(0); cursor {
-		case 0:
+		cursor, over, all.Records = reply.At(0), reply.At(1), reply.At(3)
+		all.Rewritten += reply.At(4)
+		all.Dropped += reply.At(5)
+		switch {
+		case last:
 			return all, nil
-		case 1:
-			// Reservations and records of 2^32 permits are not joined, and other clients may add more
-			// records than a pass removes. So the last call sees more of them.
-			after := all.Rewritten + all.Dropped
-			unchanged := after == before
-			if passes++; passes >= manyPasses || unchanged {
-				if most = atLast; all.Records > atLast {
-					return all, nil // acquires check the value
-				}
-			}
-			before = after
+		case reply.At(2) == 1:
+			// The value has the permits of dropped records again. After that, one more call wakes waiters.
+			last = true
+			_, err = l.heal(ctx, nil)
+		default:
+			err = tooManyRounds(sent, began)
 		}
 	}
+	return all, err
 }
 
 // Peers describes a limiter and the Clients that use it.

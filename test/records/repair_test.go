@@ -187,9 +187,10 @@ func TestRepairMakesFewRecordsOfMany(t *testing.T) {
 		members = append(members, m)
 	}
 	n.Want(n.Look.ZAdd(t.Context(), n.PermitsKey(), members...).Err())
+	n.SetKey(n.ValueKey(), 1<<50-4000-500*math.MaxUint32+7)
 	n.Now += 4500
 	got, err := n.Repair(t.Context())
-	if err != nil || got.Records > 2000 || got.Dropped != 0 || got.Drift != 4000+500*math.MaxUint32 {
+	if err != nil || got.Records > 2000 || got.Dropped != 0 || got.Drift != 7 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	n.Keeps(1<<50, n.ValueKey(), n.PermitsKey())
@@ -220,6 +221,7 @@ func TestRepairMakesFewRecordsOfMany(t *testing.T) {
 			Member: fmt.Sprintf("%04d\xff\xff\xff\xff", i)})
 	}
 	n.Want(n.Look.ZAdd(t.Context(), huge.PermitsKey(), members...).Err())
-	repairs(huge, rratelimiter.Repaired{Records: 2600, Rewritten: 2600, Drift: 2600 * math.MaxUint32})
+	huge.SetKey(huge.ValueKey(), 1<<50-2600*math.MaxUint32-7)
+	repairs(huge, rratelimiter.Repaired{Records: 2600, Rewritten: 2600, Drift: -7})
 	huge.Keeps(1<<50, huge.ValueKey(), huge.PermitsKey())
 }

@@ -74,6 +74,21 @@ func TestCallersThatNeverWaitSubscribeNothing(t *testing.T) {
 	Until(t, func() bool { return subscribers(t, s.Admin()) == 0 })
 }
 
+// Permits that a Repair of another Client frees wake the line.
+func TestARepairWakesTheLine(t *testing.T) {
+	s := redistest.Start(t)
+	l, look := full(t, s.Client(t)), s.Admin()
+	permits := "{" + l.Name() + "}:permits"
+	no := redis.Z{Score: float64(time.Now().UnixMilli()), Member: "no record\x01\x00\x00\x00"}
+	NoError(t, look.ZAdd(t.Context(), permits, no).Err())
+	NoError(t, look.ZRemRangeByRank(t.Context(), permits, 0, 0).Err())
+	done := waits(t, look, l, time.Minute)
+	NoError(t, ErrOf(NewClient(t, s.Client(t)).RateLimiter(l.Name()).Repair(t.Context())))
+	if got := Receive(t, done); !got.ok || got.err != nil {
+		t.Errorf("%+v; want granted", got)
+	}
+}
+
 // With keyspace notifications on, what Java does wakes as well: it sets the
 // value when it gives permits back, and deletes it when it sets a rate.
 func TestChangesByJavaWakeTheLine(t *testing.T) {
