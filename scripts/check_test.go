@@ -17,8 +17,7 @@ import (
 // `-- include parts/NAME.lua` in it stands for the text of that part. The rules:
 //
 //   - A file begins with its name, and an operation tells its reply.
-//   - Each command is a literal text, and each key is KEYS[number]. Some servers refuse anything else. An
-//     accessor (parts/keys.lua) knows each command that it is called with.
+//   - Each command is a literal text, and each key is KEYS[number]. Some servers refuse anything else.
 //   - Each name is a local that was declared before, or a global of every server. No global is assigned to,
 //     no local takes the name of a global, and a file takes no name of the functions before it.
 //   - No local is assigned to where gopher-lua would keep its value (lost).
@@ -34,9 +33,6 @@ var (
 	luaKeyless  = luaSet("TIME PUBLISH SPUBLISH")
 	luaManyKeys = luaSet("UNLINK DEL EXISTS TOUCH MGET RENAME RENAMENX")
 )
-
-// luaAccessors are the functions of parts/keys.lua, which other functions call as l.NAME(command, ...).
-var luaAccessors = luaSet("hash text records")
 
 // luaNumbers are the numbers above 10 that need no name: powers of two that take bytes apart, the most that
 // four bytes hold, and what makes s, ms and us of each other.
@@ -74,7 +70,6 @@ type luaChecker struct {
 	calls     int // of Redis commands, in all operations
 	scopes    []map[string]*luaLocal
 	functions []*luaLocal // the functions whose bodies are open
-	accessors map[string]map[string]bool
 }
 
 // A luaLocal is a name that is declared.
@@ -135,7 +130,7 @@ func (c *luaChecker) file(name string, open ...string) {
 
 // operation checks an operation.
 func (c *luaChecker) operation(name string) {
-	c.lines, c.scopes, c.accessors = nil, []map[string]*luaLocal{{}}, map[string]map[string]bool{}
+	c.lines, c.scopes = nil, []map[string]*luaLocal{{}}
 	c.file(name)
 	var text strings.Builder
 	for _, line := range c.lines {
@@ -158,7 +153,6 @@ func (c *luaChecker) operation(name string) {
 	luaInspect(stmts, func(node any) bool {
 		c.checkLoop(node)
 		if call, ok := node.(*ast.FuncCallExpr); ok {
-			c.checkAccess(call)
 			c.checkCall(call)
 		}
 		return true
@@ -186,38 +180,6 @@ func (c *luaChecker) checkCall(call *ast.FuncCallExpr) {
 	if len(keys) == 0 || slices.ContainsFunc(keys, func(key ast.Expr) bool { return !luaKey(key) }) {
 		c.errorf(call.Line(), "a key of %s is not written as KEYS[number]", command)
 	}
-}
-
-// checkAccess checks a call such as l.hash('HGET', field): the accessor knows the command. Its declaration
-// stands before all calls of it, or, in all.lua, behind the functions that call it.
-func (c *luaChecker) checkAccess(call *ast.FuncCallExpr) {
-	function, ok := call.Func.(*ast.AttrGetExpr)
-	if !ok {
-		return
-	}
-	key, ok := function.Key.(*ast.StringExpr)
-	if !ok || !luaAccessors[key.Value] {
-		return
-	}
-	if command := luaText(call.Args); !c.accessors[key.Value][command] {
-		c.errorf(call.Line(), "%s does not know the command %q (parts/keys.lua)", key.Value, command)
-	}
-}
-
-// noteAccessor notes the commands that an accessor compares its argument with.
-func (c *luaChecker) noteAccessor(name string, function *ast.FunctionExpr) {
-	if !luaAccessors[name] {
-		return
-	}
-	c.accessors[name] = map[string]bool{}
-	luaInspect(function.Stmts, func(node any) bool {
-		if compared, ok := node.(*ast.RelationalOpExpr); ok {
-			if text, ok := compared.Rhs.(*ast.StringExpr); ok {
-				c.accessors[name][text.Value] = true
-			}
-		}
-		return true
-	})
 }
 
 // checkNumbers checks that a number above 10 has a name in capitals, unless it is one of luaNumbers.

@@ -83,7 +83,6 @@ func (c *luaChecker) stmts(stmts []ast.Stmt) {
 func (c *luaChecker) local(s *ast.LocalAssignStmt) {
 	if len(s.Exprs) == 1 {
 		if fn, ok := s.Exprs[0].(*ast.FunctionExpr); ok {
-			c.noteAccessor(s.Names[0], fn)
 			c.function(fn, c.declare(s.Names[0], s.Line()))
 			return
 		}

@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/redisx"
+)
+
+// runPlain is run for a script that asks for heal.lua where the limiter is not plain. given is
+// as in heal.
+func (l *Limiter) runPlain(ctx context.Context, call *redisx.Call, given any) (redisx.Reply, error) {
+	return l.plainly(ctx, call, given, func() (redisx.Reply, bool, error) { return l.run(ctx, call) })
+}
+
+// plainly is runPlain for a call that run sends.
+func (l *Limiter) plainly(
+	ctx context.Context, call *redisx.Call, given any, run func() (redisx.Reply, bool, error),
+) (redisx.Reply, error) {
+	for sent := 1; ; sent++ {
+		reply, _, err := run()
+		if err != nil || !asksForHeal(reply) {
+			return reply, err
+		}
+		if _, err := l.heal(ctx, given); err != nil {
+			return reply, err
+		}
+		args := arguments(call.Args)
+		args.put(argHealed, 1)
+		call.Args = args
+		if err := tooManyRounds(sent, call.Start); err != nil {
+			return reply, err
+		}
+	}
+}
+
+// asksForHeal reports whether a script has judged nothing (scripts/parts/plain.lua): it replies
+// the number of the limiter that is not plain.
+func asksForHeal(reply redisx.Reply) bool { return reply.Len() == 1 }
+
+// heal makes the limiter plain (scripts/heal.lua), and returns the permits by which its value
+// was wrong. given is the text of the GivenRate of the call that needs it, nil if it has none.
+func (l *Limiter) heal(ctx context.Context, given any) (drift int64, err error) {
+	args := argumentsOf(l.engine.session.boxed, "", 0, "", l.engine.now())
+	if given != nil {
+		args.put(argGivenRate, given)
+	}
+	began := time.Now()
+	for sent := 1; ; sent++ {
+		reply, _, err := l.run(ctx, newCall(healScript, args))
+		drift += reply.At(3)
+		if err != nil || reply.At(0) == 0 {
+			return drift, err
+		}
+		args.set(argPermits, reply.At(1))
+		args.set(argRecords, reply.At(2))
+		if err := tooManyRounds(sent, began); err != nil {
+			return drift, err
+		}
+	}
+}
