@@ -8,8 +8,9 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Whatever another client leaves at every call, a call asks Redis at most three times: the first reply says that
-// the limiter must be healed, then it is healed, and the call is judged. 1,000 expired records cost one more.
+// Whatever another client leaves at every call, a call asks Redis at most three times: the first reply says
+// that the limiter must be healed, then it is healed, and the call is judged. 1,000 expired records cost one
+// more.
 func TestAFaultCostsTwoMoreCalls(t *testing.T) {
 	const rounds = 20
 	for _, fault := range []struct {

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 const beforeHeal = "c6219b3df9c6"
 
 // A Client of the last tag and one of today share a limiter in both directions: rates, permits, releases,
-// reservations and charges. Until there is a tag, the older one is of the commit before the last change of the
-// protocol.
+// reservations and charges. Until there is a tag, the older one is of the commit before the last change of
+// the protocol.
 func TestAClientOfTheLastVersionAndOneOfTodaySharePermits(t *testing.T) {
 	redistest.Thorough(t)
 	s := redistest.Start(t)

@@ -22,7 +22,10 @@ func (s *scripts) see(_ context.Context, cmds ...redis.Cmder) error {
 	const session, number = 7, 8 // arguments of EVALSHA
 	for _, cmd := range cmds {
 		args := cmd.Args()
-		if cmd.Name() != "evalsha" || len(args) <= number || !strings.HasPrefix(fmt.Sprint(args[session]), "session:") {
+		if cmd.Name() != "evalsha" || len(args) <= number {
+			continue
+		}
+		if !strings.HasPrefix(fmt.Sprint(args[session]), "session:") {
 			continue
 		}
 		if s.calls.Add(1); args[number] == "" {

@@ -83,7 +83,8 @@ func (r *redisson) tryAcquire(ctx context.Context, permits int64, timeout time.D
 	const trip, more = 200 * time.Microsecond, 3 * time.Millisecond
 	for began := time.Now(); ; {
 		time.Sleep(trip)
-		ms, err := javaTakes.Run(ctx, r, []string{"{l}:value", "{l}:permits"}, time.Now().Add(r.ahead).UnixMilli(),
+		now := time.Now().Add(r.ahead).UnixMilli()
+		ms, err := javaTakes.Run(ctx, r, []string{"{l}:value", "{l}:permits"}, now,
 			r.Interval.Milliseconds(), r.Rate, permits, r.name()).Int64()
 		if err != nil || ms == 0 {
 			return err == nil, err
