@@ -102,9 +102,9 @@ func releaseOf(l *Limiter, random *rand.Rand) *request {
 	return newRelease(l, 0, &withdrawal{after: l.engine.requests.Load() - random.Int64N(2), kept: 1})
 }
 
-// Peek says what an acquire finds, which asks for heal.lua where the limiter is not plain. It may say
-// something else where more than 5,000 records count, or a value below 1 is wrong; and it counts more than
-// 1,000 that have expired.
+// Peek says what an acquire finds, which asks for heal.lua where the limiter is not plain. It sums where an
+// acquire trusts a value below 1, or counts a part of the expired records; records that heal.lua joins may
+// come back later.
 func TestPeekSaysWhatAnAcquireFinds(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -120,6 +120,7 @@ func TestPeekSaysWhatAnAcquireFinds(t *testing.T) {
 			l = l.With(NewGivenRate(Rate{Permits: 5000, Interval: time.Second}, false))
 		}
 		records := rdb.ZCard(t.Context(), l.keysOf(l.Type())[2].(string)).Val()
+		value, _ := rdb.Get(t.Context(), l.keysOf(l.Type())[1].(string)).Int64()
 		got, err := l.Peek(t.Context())
 		redistest.NoError(t, err)
 		peers, err := l.Peers(t.Context(), l.given)
@@ -143,8 +144,7 @@ func TestPeekSaysWhatAnAcquireFinds(t *testing.T) {
 		}
 		found, err := newAcquireReply(reply, 1)
 		redistest.NoError(t, err)
-		alike := got.Left == found.left || records > 5000 ||
-			!req.healed && (found.left < 1 || records > 1000 && found.left < got.Left)
+		alike := got.Left == found.left || records > 2000 || !req.healed && (value < 1 || records > 1000)
 		if !alike || got.Reset != found.reset || got.Limit != found.rate || peers.Left != max(0, got.Left) {
 			t.Errorf("peek %+v, peers %+v, acquire %+v: %v", got, peers, found, wrote)
 		}
