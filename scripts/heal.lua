@@ -58,19 +58,23 @@ if behind <= 0 then
     end
   else
     local believed, sum, back, from = value, 0, 0, gone <= DEAD and 0 or gone
-    if joins or live > MANY then -- a record holds a permit or more
-      value, vouched = math.min(value or rate, rate - live), true
-    else
-      local some = size > 0 and redis.call('ZRANGE', KEYS[3], from, '-1') or {}
-      for i = 1, #some do
-        if from + i <= gone then
-          back = back + count(some[i])
-        else
-          sum = sum + count(some[i])
-        end
+    local counts = not joins and live <= MANY -- otherwise only what has expired
+    local some = {}
+    if counts and size > 0 or from < gone then
+      some = redis.call('ZRANGE', KEYS[3], from, counts and '-1' or gone - 1)
+    end
+    for i = 1, #some do
+      if from + i <= gone then
+        back = back + count(some[i])
+      else
+        sum = sum + count(some[i])
       end
+    end
+    if counts then
       value = rate - sum
       drift = believed and gone <= DEAD and interval > 0 and value - believed - back or 0
+    else -- a record holds a permit or more
+      value, vouched = math.min(value and value + back or rate, rate - live), true
     end
     local taken, took, lease = 0, nil, 0
     local ttl = keep <= 0 and redis.call('PTTL', KEYS[1]) or -1

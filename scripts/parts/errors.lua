@@ -1,4 +1,5 @@
--- errors.lua: says why a limiter cannot be read. Before it: replaced is true if the call sets another rate in
+-- errors.lua: says why a limiter cannot be read: first the hash, then its type, and only then the keys of the
+-- type. Before it: kind and given are those of plain.lua; replaced is true if the call sets another rate in
 -- place of what the fields say. After it, unread is true if they cannot be read then.
 
 local unread = false
@@ -13,6 +14,13 @@ do
       return redis.error_reply('BADKEY ' .. i .. ' ' .. KINDS[i])
     elseif err then -- such as a missing right
       return replies[i]
+    end
+    local there = f[1] and f[2] and f[3]
+    local own = f[3] == '1' and '1' or '0'
+    if not there and given == '' then
+      return redis.error_reply('NOTINIT no rate is set')
+    elseif there and own ~= kind then
+      return redis.error_reply('OTHERTYPE ' .. own)
     end
   end
   for i = 1, FIELDS do
