@@ -46,7 +46,7 @@
 --   vouched         the value is not an own one, or has a voucher of these ten seconds
 
 -- include parts/config.lua
-local DEAD, LIVE, FEW, TEN, IN, DIE = 1000, member and 2000 or 5000, 10, 10000, 17, 250
+local DEAD, LIVE, FEW, IN, DIE = 1000, member and 2000 or 5000, 10, 17, 250
 local believed, sums = value, not value or value > rate or value < -MOST or not member and value < 1
 
 local since, first, gone, dead, live, back, look = tonumber(oldest[2]), oldest, 0, 0, nil, 0, false
@@ -88,6 +88,10 @@ end
 
 if sums or look then
   live = live or redis.call('ZCARD', KEYS[3])
+  if look and live > FEW then
+    -- include parts/checked.lua
+    sums = due
+  end
   if sums and live > LIVE and not healed then
     return { member }
   end
@@ -113,14 +117,9 @@ for turn = 1, turns do
   end
   from, sums = gone, true -- a record holds a permit or more, so the value is wrong
 end
-if look and not (few and rate - sum == value) then
-  local checked, piece = tonumber(redis.call('HGET', KEYS[1], 'checked')) or 0, math.max(TEN, interval)
-  if math.floor(checked / piece) ~= math.floor(now / piece) then
-    redis.pcall('HSET', KEYS[1], 'checked', at) -- a hint
-    if checked ~= 0 then
-      return { member }
-    end
-  end
+if few and rate - sum ~= value then
+  -- include parts/checked.lua
+  sums = due
 end
 if not first[1] and not more then
   value = rate

@@ -1,0 +1,10 @@
+-- checked.lua: sets due: the records are to be summed, for ten seconds or an interval have passed since the
+-- field `checked` was written. The first look only writes it.
+
+local TEN = 10000 -- ms
+local due, piece = false, math.max(TEN, interval)
+local checked = tonumber(redis.call('HGET', KEYS[1], 'checked')) or 0
+if math.floor(checked / piece) ~= math.floor(now / piece) then
+  redis.pcall('HSET', KEYS[1], 'checked', at) -- a hint
+  due = checked ~= 0
+end
