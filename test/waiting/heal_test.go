@@ -17,18 +17,19 @@ import (
 // A scripts counts calls of scripts, and those that heal a limiter.
 type scripts struct{ calls, heals atomic.Int64 }
 
-// see counts calls. That of heal.lua has a session and no number.
+// see counts calls. That of heal.lua has a session, no number, and how far it has come.
 func (s *scripts) see(_ context.Context, cmds ...redis.Cmder) error {
-	const session, number = 7, 8 // arguments of EVALSHA
+	const session, number, done = 7, 8, 9 // arguments of EVALSHA
 	for _, cmd := range cmds {
 		args := cmd.Args()
-		if cmd.Name() != "evalsha" || len(args) <= number {
+		if cmd.Name() != "evalsha" || len(args) <= done {
 			continue
 		}
 		if !strings.HasPrefix(fmt.Sprint(args[session]), "session:") {
 			continue
 		}
-		if s.calls.Add(1); args[number] == "" {
+		_, isText := args[done].(string)
+		if s.calls.Add(1); args[number] == "" && !isText {
 			s.heals.Add(1)
 		}
 	}
