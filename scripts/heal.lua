@@ -51,7 +51,7 @@ if behind <= 0 then
     end
     again = again or changed and #far == 2 * BROUGHT
   end
-  local joins, drift = behind == 0 and live > LIVE, 0
+  local joins, drift = behind == 0 and size - dead > LIVE, 0
   if set then -- no rate is set yet: the call sums the value
     if dead > 0 and not all then
       redis.call('ZREMRANGEBYRANK', KEYS[3], '0', math.min(dead, DEAD) - 1)

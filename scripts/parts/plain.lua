@@ -46,7 +46,7 @@
 --   vouched         the value is not an own one, or has a voucher of these ten seconds
 
 -- include parts/config.lua
-local DEAD, LIVE, FEW, IN, DIE = 1000, member and 2000 or 5000, 10, 17, 250
+local DEAD, LIVE, MANY, FEW, IN, DIE = 1000, member and 2000 or 5000, 4000, 10, 17, 250
 local believed, sums = value, not value or value > rate or value < -MOST or not member and value < 1
 
 local since, first, gone, dead, live, back, look = tonumber(oldest[2]), oldest, 0, 0, nil, 0, false
@@ -95,7 +95,7 @@ if sums or look then
   if sums and live > LIVE and not healed then
     return { member }
   end
-  sums = sums and live <= LIVE
+  sums = sums and live <= (healed and MANY or LIVE) -- heal.lua leaves reservations
 end
 local few, sum, from, turns = look and live <= FEW, 0, believed and 0 or gone, 0
 if gone > 0 and believed or sums or few then
@@ -126,7 +126,7 @@ if not first[1] and not more then
 elseif sums then
   value = rate - sum
 else
-  value = (value or stored or 0) + back
+  value = (value or rate - live) + back
   if gone > 0 and value + live + (more and gone - dead or 0) > rate and not healed then
     return { member }
   elseif healed and live then -- a record holds a permit or more
