@@ -237,11 +237,12 @@ func (call *groupCall) sendAgain(ctx context.Context, sent int, reply redisx.Rep
 	if _, err := call.group.limiters[member].heal(ctx, call.given(member)); err != nil {
 		return err
 	}
-	call.healed = true
-	// A record of the same name may be there. Of an ambiguous call a copy may come with the old name.
-	if call.reserved != nil && !call.ambiguous {
+	// A record of the same name may be there. Of an ambiguous call it may be that of a copy, whose session
+	// is gone if heal.lua has not helped.
+	if call.reserved != nil && (!call.ambiguous || call.healed) {
 		call.reserved = call.newRecords()
 	}
+	call.healed = true
 	return tooManyRounds(sent, call.start)
 }
 

@@ -172,7 +172,8 @@ func (req *request) sendAgain(ctx context.Context, heals bool, sent int, began t
 			return err
 		}
 		req.drift += drift
-		if req.healed = true; !req.ambiguous && !req.isRelease() { // a record of the same name may be there
+		// A record of the same name may be there. A copy that comes later is known by its number.
+		if req.healed = true; !req.isRelease() {
 			req.makeRecords()
 		}
 	}

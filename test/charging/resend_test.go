@@ -1,6 +1,7 @@
 package charging_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -60,4 +61,42 @@ func TestTheMethodsThatAreSentAgain(t *testing.T) {
 			t.Errorf("%s: %v after %d lost replies", method, err, n.Proxy.Swallowed())
 		}
 	}
+}
+
+// A copy whose session is gone finds the record of the first copy, and is decided all the same: it takes its
+// permits under another name.
+func TestACopyWithoutItsSessionIsDecided(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		lost := false
+		b.RDB.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			err := next(ctx, cmd)
+			if lost && cmd.Name() == "evalsha" {
+				lost = false
+				for field := range b.Look.HGetAll(ctx, "api").Val() {
+					if strings.HasPrefix(field, "session:") {
+						b.Want(b.Look.HDel(ctx, "api", field).Err())
+					}
+				}
+				return ErrLost
+			}
+			return err
+		}))
+		sent := b.CountScripts()
+		l := b.Wrap(b.Client.RateLimiter("api"))
+		b.Want(l.SetRate(b.Context(), Overall, 20, time.Hour))
+		l.Takes(1)
+		lost = true
+		l.Takes(3)
+		lost = true
+		if r, _, err := l.TryReserve(b.Context(), 4); r == nil || err != nil {
+			t.Error(r, err)
+		}
+		if n := l.Size(); n != 5 || l.Out(l.PermitsKey()) != 15 {
+			t.Errorf("%d records", n)
+		}
+		l.Keeps(20, l.ValueKey(), l.PermitsKey())
+		if n := sent(); n > 15 {
+			t.Errorf("%d scripts", n)
+		}
+	})
 }
