@@ -95,7 +95,7 @@ if sums or look then
   if sums and live > LIVE and not healed then
     return { member }
   end
-  sums = sums and live <= (healed and MANY or LIVE) -- heal.lua leaves reservations
+  sums = sums and live <= (healed and member and MANY or LIVE) -- heal.lua leaves reservations
 end
 local few, sum, from, turns = look and live <= FEW, 0, believed and 0 or gone, 0
 if gone > 0 and believed or sums or few then

@@ -2,6 +2,7 @@ package bounds_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -152,4 +153,21 @@ func TestALimiterThatEndsAtOnceIsUnlinked(t *testing.T) {
 			t.Errorf("%s: %d keys are left", what, n)
 		}
 	}
+}
+
+// Thousands of reservations, which are not joined, count against a rate with another interval.
+func TestManyReservationsCountAgainstAnotherInterval(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10_000, time.Second)
+		pipe := b.Look.Pipeline()
+		for i := range 2500 {
+			pipe.ZAdd(b.Context(), l.PermitsKey(),
+				redis.Z{Score: float64(b.Now - 10), Member: fmt.Sprintf("\x10\xd2Gr%013d\x03\x00\x00\x00", i)})
+		}
+		redistest.Must(pipe.Exec(b.Context()))(t)
+		r, err := l.WithRate(6000, 3*time.Second).Allow(b.Context(), 1)
+		if err != nil || r.Allowed {
+			t.Errorf("%v, %v", r, err)
+		}
+	})
 }
