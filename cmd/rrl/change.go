@@ -179,7 +179,7 @@ func (a *app) repair(ctx context.Context, l *rratelimiter.RateLimiter) error {
 	if err != nil {
 		return err
 	}
-	value := "the value was right"
+	value := "the value is right"
 	switch {
 	case r.Drift > 0:
 		value = fmt.Sprintf("the value was too high by %d and is right now", r.Drift)

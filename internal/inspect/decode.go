@@ -122,8 +122,8 @@ func (p *Pair) judge(l *Limiter) {
 	p.forecast(l)
 }
 
-// left returns the permits that the next acquire of Go finds, below 0 for a debt: the value and the expired
-// permits, unless the acquire rebuilds the value from the records (scripts/parts/plain.lua says when).
+// left returns the permits that Go reports, below 0 for a debt: the value and the expired permits, unless it
+// sums the records (scripts/parts/plain.lua says when).
 func (p *Pair) left(l *Limiter) int64 {
 	rate, value := l.Config.Rate, p.Number+p.Over
 	if p.Unread > 0 {
@@ -138,7 +138,7 @@ func (p *Pair) left(l *Limiter) int64 {
 	return min(value, rate)
 }
 
-// rebuilt reports whether the next acquire of Go rebuilds the value.
+// rebuilt reports whether Go sums the records.
 func (p *Pair) rebuilt(l *Limiter) bool {
 	const few = 10
 	rate, value, live := l.Config.Rate, p.Number+p.Over, int64(0)
@@ -148,7 +148,7 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 		}
 	}
 	switch over := live < p.Total; {
-	case p.Number > rate, live == 0, value+p.Outstanding < 1, l.takesTurns():
+	case p.Number > rate, p.Number < 1, live == 0, l.takesTurns():
 		return true
 	case over && (live <= few || value+live > rate):
 		return true

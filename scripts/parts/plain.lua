@@ -11,13 +11,12 @@
 --      hash is new, or versions with different intervals take turns.
 --   3. Records have expired, and few are left, or the oldest one and the oldest that counts lie in different
 --      pieces of time, as long as an interval each. That is so once an interval, whichever client calls:
---      Java may leave the value wrong (by a release, or a request that it sent twice), and that must not
---      last longer.
+--      Java may leave the value wrong (by a release, or a request that it sent twice), and that lasts no
+--      longer, unless Java removes the very records that would show it.
 -- A Java whose clock is ahead removes records before Go finds them expired. So where none has expired, the
 -- first request of a Client in ten seconds looks (one without a session in one ms of IN): a few records
--- confirm the value, otherwise heal.lua sums it, once in ten seconds, or in an interval if that is longer.
--- Until then permits that Java has released can be used. The field `checked` has the time of the last look
--- that did not.
+-- confirm the value, otherwise it is summed, once in ten seconds, or in an interval if that is longer
+-- (checked.lua). Until then permits that Java has released can be used.
 --
 -- A given rate is what the call sets where no rate is set: `rate interval keep 0`, the times in ms. One
 -- that ends in 1 also replaces another rate, interval or keep alive. The records stay, and their permits
