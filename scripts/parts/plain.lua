@@ -125,7 +125,7 @@ if not first[1] and not more then
 elseif sums then
   value = rate - sum
 else
-  value = (value or rate - live) + back
+  value = (value or stored or 0) + back
   if gone > 0 and value + live + (more and gone - dead or 0) > rate and not healed then
     return { member }
   elseif healed and live then -- a record holds a permit or more
