@@ -3,8 +3,8 @@
 -- not outstanding are not given back.
 --
 -- A withdrawal takes back what earlier requests of the session were granted and no caller holds: the grants
--- of requests whose reply was lost, and the permits of callers that have left. A copy of it does nothing more,
--- for the session says what is left of the grant.
+-- of requests whose reply was lost, and the permits of callers that have left. A copy of it does nothing
+-- more, for the session says what is left of the grant.
 --
 -- KEYS, ARGV[1..3], ARGV[6], ARGV[9], errors: acquire.lua
 -- ARGV[4]  the permits to give back; 0 for a withdrawal

@@ -7,12 +7,13 @@
 -- ARGV[8]  the records from that time on to pass over: 0 at first, then the second number of the last reply
 -- ARGV[11] the channel that wakes waiters
 -- ARGV[12] the bytes that every record of the format begins with
--- Reply:   {the time and the number to go on from; 1 if this was the last page; records that are left; records
---          rewritten; records dropped}
+-- Reply:   {the time and the number to go on from; 1 if this was the last page; records that are left;
+--          records rewritten; records dropped}
 --
 -- A record is dropped if no Redisson has written its format, or if it holds 0 permits. Its permits stay out
--- of the value until that is summed: it may be too low meanwhile, never too high. A record of the format keeps
--- its name, by which reservations and leases are settled; a time more than an interval ahead becomes now.
+-- of the value until that is summed: it may be too low meanwhile, never too high. A record of the format
+-- keeps its name, by which reservations and leases are settled; a time more than an interval ahead becomes
+-- now.
 
 -- include parts/common_time.lua
 -- include parts/count.lua
@@ -43,8 +44,8 @@ for i = 1, #page, 2 do
   end
 end
 local size, last = redis.call('ZCARD', KEYS[3]) - #away, #page < 2 * PAGE
--- Further records may have the last time. What was written with that time may stand before or behind them, and
--- is looked at again; what was right stays in its place.
+-- Further records may have the last time. What was written with that time may stand before or behind them,
+-- and is looked at again; what was right stays in its place.
 local go = math.min(latest, math.floor(tonumber(page[#page] or begin) or latest))
 over = go == begin and over + #page / 2 - rewritten - dropped or 0
 redis.pcall('PUBLISH', ARGV[11], 'changed')

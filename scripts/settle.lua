@@ -42,7 +42,8 @@ local timed, lease, plan, replies = at ~= ARGV[6], 0, {}, {}
 -- MEMBER
 do
   local member, place = #plan + 1, FIRST + EACH * #plan
-  local kind, records, took, given = ARGV[place], ARGV[place + 1], ARGV[place + 5] or '', ARGV[place + 7] or ''
+  local kind, records = ARGV[place], ARGV[place + 1]
+  local took, given = ARGV[place + 5] or '', ARGV[place + 7] or ''
   local ttl = redis.call('PTTL', KEYS[1])
   plan[member] = false
   if ttl ~= -2 or records == '' or given ~= '' then -- otherwise it is gone
@@ -95,7 +96,8 @@ do
     end
     if asked or drift ~= 0 or replaces then
       local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
-      local latest = math.max(taken > 0 and now or 0, math.ceil(tonumber(newest[2]) or 0)) -- a lease's is ahead
+      local latest = math.ceil(tonumber(newest[2]) or 0) -- that of a lease is ahead
+      latest = math.max(taken > 0 and now or 0, latest)
       local reset = math.max(0, math.min(latest - now, interval) + interval)
       reset = ttl < 0 and reset or math.min(reset, ttl + 1)
       local numbers = { replaces and 2 or 0, rate, value - taken, reset, reset, interval, drift }

@@ -1,10 +1,10 @@
 -- find.lua: finds the records to take permits back from. It changes nothing.
 --
--- A release takes the newest records of this Client, and for permits that they do not hold the oldest ones of
--- any Client. The newest records of other Clients are left alone. Their permits may have been used, and count
--- for most of an interval; taken out of the records, they would be granted again. The oldest records cost
--- least: their permits would have come back next. A record of 8 bytes has no room for a Client's mark, so none
--- counts as own.
+-- A release takes the newest records of this Client, and for permits that they do not hold the oldest ones
+-- of any Client. The newest records of other Clients are left alone. Their permits may have been used, and
+-- count for most of an interval; taken out of the records, they would be granted again. The oldest records
+-- cost least: their permits would have come back next. A record of 8 bytes has no room for a Client's mark,
+-- so none counts as own.
 --
 -- A withdrawal takes the record of its grant, by its time and the mark, and then the oldest ones. Later
 -- records are left alone, for those of the grant may have been cleared. A release of another Client may also
@@ -18,9 +18,9 @@
 -- by their names. Permits of a lease that has not ended are not out: the Client that took them hands out what
 -- is left, so that it would be granted twice.
 --
--- Before it: withdraws, where (the time of the grant), live (how many records count), and left, the permits to
--- be found. After it: whole, the records that hold them; left, the permits that it has not found, below 0 if
--- the last record holds more than are wanted; again, 1 if another call may find more.
+-- Before it: withdraws, where (the time of the grant), live (how many records count), and left, the permits
+-- to be found. After it: whole, the records that hold them; left, the permits that it has not found, below
+-- 0 if the last record holds more than are wanted; again, 1 if another call may find more.
 
 -- include parts/reserved.lua
 local floor, taken, slice = string.format('(%d', now - interval), {}, math.max(1, math.floor(span / 1000))

@@ -162,7 +162,8 @@ func TestManyReservationsCountAgainstAnotherInterval(t *testing.T) {
 		pipe := b.Look.Pipeline()
 		for i := range 2500 {
 			pipe.ZAdd(b.Context(), l.PermitsKey(),
-				redis.Z{Score: float64(b.Now - 10), Member: fmt.Sprintf("\x10\xd2Gr%013d\x03\x00\x00\x00", i)})
+				redis.Z{Score: float64(b.Now - 10),
+					Member: fmt.Sprintf("\x10\xd2Gr%013d\x03\x00\x00\x00", i)})
 		}
 		redistest.Must(pipe.Exec(b.Context()))(t)
 		r, err := l.WithRate(6000, 3*time.Second).Allow(b.Context(), 1)
