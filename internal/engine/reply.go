@@ -75,7 +75,6 @@ const (
 
 // The flags of a reply.
 const (
-	flagAgain    = 1
 	flagReplaced = 2
 	flagBeside   = 4
 	flagJava     = 8 // times the permits that Java holds and one more
@@ -97,13 +96,13 @@ func newAcquireReply(reply redisx.Reply, runs int) (acquireReply, error) {
 	}
 	flags := reply.At(replyFlags)
 	a := acquireReply{
-		again: flags&flagAgain != 0, replaced: flags&flagReplaced != 0,
-		beside: flags&flagBeside != 0, java: flags/flagJava - 1,
+		replaced: flags&flagReplaced != 0,
+		beside:   flags&flagBeside != 0, java: flags/flagJava - 1,
 		rate: reply.At(replyRate), left: reply.At(replyLeft),
 		reset: reply.At(replyReset), resetAfterGrant: reply.At(replyResetAfterGrant),
 		interval: reply.At(replyInterval), drift: reply.At(replyDrift), judged: reply.From(replyJudged),
 	}
-	if !a.again && a.judged != nil && len(a.judged) != 2*runs {
+	if a.judged != nil && len(a.judged) != 2*runs {
 		return acquireReply{}, fmt.Errorf("%w %d numbers for %d runs", redisx.ErrShape, len(a.judged), runs)
 	}
 	return a, nil
