@@ -44,8 +44,8 @@ for i = 1, #page, 2 do
   end
 end
 local size, last = redis.call('ZCARD', KEYS[3]) - #away, #page < 2 * PAGE
--- Further records may have the last time. What was written with that time may stand before or behind them,
--- and is looked at again; what was right stays in its place.
+-- The next page begins with the time that this one ends with. A record of that time that was rewritten has a
+-- new name, and so another place: it is read again. Those that were right are passed over.
 local go = math.min(latest, math.floor(tonumber(page[#page] or begin) or latest))
 over = go == begin and over + #page / 2 - rewritten - dropped or 0
 redis.pcall('PUBLISH', ARGV[11], 'changed')

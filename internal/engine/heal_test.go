@@ -13,9 +13,10 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// After heal.lua an acquire and a release decide, whatever Java, an operator or another version left:
-// what heal cannot end would be asked for again and again.
-func TestAfterHealRequestsDecide(t *testing.T) {
+// oddly plays a number of rounds, each with a limiter in an odd state, on miniredis and on Redis. wrote are
+// the commands that left it.
+func oddly(t *testing.T, rounds int, play func(t *testing.T, l *Limiter, random *rand.Rand, wrote [][]any)) {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for on, rdb := range map[string]*redis.Client{
@@ -23,59 +24,73 @@ func TestAfterHealRequestsDecide(t *testing.T) {
 	} {
 		t.Run(on, func(t *testing.T) {
 			random, e := rand.New(rand.NewPCG(seed, 1)), newEngine(t, rdb)
-			for n := range redistest.Rounds(t, 600) {
+			for n := range redistest.Rounds(t, rounds) {
 				l := e.limiter(fmt.Sprint("n", n))
 				l.noteType(random.IntN(2))
-				wrote := leaveOdd(t, rdb, random, l)
-				req := newAcquire(l, []run{{1 + random.Int64N(12), 1 - 2*random.Int64N(2)}}, nil)
-				if random.IntN(3) == 0 {
-					req = releaseOf(l, random)
-				}
-				req.healed, req.numbers, req.ambiguous = true, random.IntN(2) == 0, random.IntN(4) == 0
-				if random.IntN(3) == 0 && !req.isRelease() {
-					interval := time.Duration(1+random.IntN(2000)) * time.Millisecond
-					given := NewGivenRate(Rate{Permits: 5000, Interval: interval}, random.IntN(2) == 0)
-					req.givenRate = given.text
-				}
-				for tries := 1; healThenRun(t, l, req, wrote); tries++ {
-					if tries == 3 { // more records may have expired meanwhile
-						t.Fatalf("%q: %v, given %v", req.numberText, wrote, req.givenRate)
-					}
-				}
+				play(t, l, random, leaveOdd(t, rdb, random, l))
 				redistest.NoError(t, rdb.FlushDB(t.Context()).Err())
 			}
 		})
 	}
 }
 
+// After heal.lua an acquire and a release decide, whatever Java, an operator or another version left:
+// what heal cannot end would be asked for again and again.
+func TestAfterHealRequestsDecide(t *testing.T) {
+	oddly(t, 600, func(t *testing.T, l *Limiter, random *rand.Rand, wrote [][]any) {
+		req := newAcquire(l, []run{{1 + random.Int64N(12), 1 - 2*random.Int64N(2)}}, nil)
+		if random.IntN(3) == 0 {
+			req = releaseOf(l, random)
+		}
+		req.healed, req.numbers, req.ambiguous = true, random.IntN(2) == 0, random.IntN(4) == 0
+		if random.IntN(3) == 0 && !req.isRelease() {
+			interval := time.Duration(1+random.IntN(2000)) * time.Millisecond
+			given := NewGivenRate(Rate{Permits: 5000, Interval: interval}, random.IntN(2) == 0)
+			req.givenRate = given.text
+		}
+		for tries := 1; healThenRun(t, l, req, wrote); tries++ {
+			if tries == 3 { // more records may have expired meanwhile
+				t.Fatalf("%q: %v, given %v", req.numberText, wrote, req.givenRate)
+			}
+		}
+	})
+}
+
 // A limiter in such a state takes a booking, and a rate that keeps its records.
 func TestOddLimitersAreBookedAndSet(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for on, rdb := range map[string]*redis.Client{
-		"miniredis": redistest.MiniClient(t, redistest.Mini(t)), "Redis": redistest.Start(t).Client(t),
-	} {
-		t.Run(on, func(t *testing.T) {
-			random, e := rand.New(rand.NewPCG(seed, 1)), newEngine(t, rdb)
-			for n := range redistest.Rounds(t, 300) {
-				l := e.limiter(fmt.Sprint("n", n))
-				l.noteType(random.IntN(2))
-				wrote := leaveOdd(t, rdb, random, l)
-				interval := time.Duration(500+random.IntN(1000)) * time.Millisecond
-				rate := Rate{Type: l.Type(), Permits: 50, Interval: interval}
-				steps := []func() error{func() error {
-					_, err := l.SetRate(t.Context(), Change{Rate: rate, KeepState: true})
-					return err
-				}, func() error {
-					records := []Booking{{time.Now().UnixMilli(), l.NewRecord(3)}}
-					return l.Book(t.Context(), nil, l.NextNumber(), records)
-				}}
-				if err := steps[random.IntN(len(steps))](); err != nil {
-					t.Fatal(err, wrote)
-				}
-				redistest.NoError(t, rdb.FlushDB(t.Context()).Err())
-			}
-		})
+	oddly(t, 300, func(t *testing.T, l *Limiter, random *rand.Rand, wrote [][]any) {
+		interval := time.Duration(500+random.IntN(1000)) * time.Millisecond
+		rate := Rate{Type: l.Type(), Permits: 50, Interval: interval}
+		steps := []func() error{func() error {
+			_, err := l.SetRate(t.Context(), Change{Rate: rate, KeepState: true})
+			return err
+		}, func() error {
+			records := []Booking{{time.Now().UnixMilli(), l.NewRecord(3)}}
+			return l.Book(t.Context(), nil, l.NextNumber(), records)
+		}}
+		if err := steps[random.IntN(len(steps))](); err != nil {
+			t.Fatal(err, wrote)
+		}
+	})
+}
+
+// While records are joined, other clients find no more than is left, although the value was lost.
+func TestNothingIsLeftUntilAllIsSummed(t *testing.T) {
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	l, ctx := newEngine(t, rdb).limiter("l"), t.Context()
+	redistest.Must(l.SetRate(ctx, Change{Rate: Rate{Permits: 10_000, Interval: time.Hour}}))(t)
+	const many, permits = 2100, 3
+	for range many {
+		at := float64(time.Now().UnixMilli())
+		record := redis.Z{Score: at, Member: l.NewRecord(permits)}
+		redistest.NoError(t, rdb.ZAdd(ctx, l.Keys().Pairs[wire.Overall].Permits, record).Err())
+	}
+	args := argumentsOf(l.engine.session.boxed, "", 0, "", l.engine.now())
+	_, _, err := l.run(ctx, newCall(healScript, args))
+	redistest.NoError(t, err)
+	left := redistest.Must(rdb.Get(ctx, l.Keys().Pairs[wire.Overall].Value).Int64())(t)
+	if most := int64(10_000 - many*permits); left > most {
+		t.Errorf("%d permits are left, want %d at most", left, most)
 	}
 }
 

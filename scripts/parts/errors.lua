@@ -4,7 +4,7 @@
 
 local unread = false
 do
-  local KINDS, FIELDS, MOST = { 'hash', 'string', 'zset' }, 4, 9007199254740992 -- 2^53
+  local KINDS, MOST = { 'hash', 'string', 'zset' }, 9007199254740992 -- 2^53
   local names = { 'rate', 'interval', 'type', 'keepAliveTime' }
   local f = redis.pcall('HMGET', KEYS[1], names[1], names[2], names[3], names[4])
   local replies = { f, redis.pcall('GET', KEYS[2]), redis.pcall('ZRANGE', KEYS[3], '0', '0') }
@@ -23,8 +23,8 @@ do
       return redis.error_reply('OTHERTYPE ' .. own)
     end
   end
-  for i = 1, FIELDS do
-    local n = tonumber(f[i] or 0)
+  for i = 1, #names do
+    local n = names[i] == 'type' and 0 or tonumber(f[i] or 0) -- any type but 1 is OVERALL
     if not n or n % 1 ~= 0 or math.abs(n) > MOST then
       unread = true
       if f[1] and f[2] and f[3] and not replaced then

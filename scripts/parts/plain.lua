@@ -1,6 +1,6 @@
 -- plain.lua: reads a limiter and finds out what is left, in a straight line. It repairs nothing: if
--- something must be repaired first, the script replies the number of the limiter, having written nothing,
--- and the Client calls heal.lua and sends the call again.
+-- something must be repaired first, the script replies the number of the limiter, having written nothing
+-- but the hint of checked.lua, and the Client calls heal.lua and sends the call again.
 --
 -- Plain is a limiter whose keys are of their kinds, and whose fields are integers up to 2^53; whose oldest
 -- record is not too far ahead; and whose value can be believed, or can be put right by the sum of at most

@@ -1,5 +1,5 @@
 -- portion.lua: how much of the limit this Client may take beside other Clients that wait, and Java. A
--- Client that has taken its portion leaves the rest to them for a moment (judge.lua).
+-- Client that has taken its portion leaves the rest to them for a moment (acquire.lua).
 --
 -- The field `waiting` names the Clients with waiting callers: for each Client its session, the permits that
 -- all its callers in line want, and until when this counts: an interval and a second after it was refused

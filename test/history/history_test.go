@@ -44,7 +44,7 @@ type history struct {
 func (h *history) does(a asked, call func() told) {
 	switch {
 	case h.steps && h.fI:
-		a.owner = nobody
+		a.owner = others
 	case h.steps:
 		a.owner = a.client
 	}

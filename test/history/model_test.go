@@ -14,8 +14,8 @@ const slots = 4
 
 // owners is how many Clients a history has at most, and one more for records of format fI.
 const (
-	owners = nobody + 1
-	nobody = 3 // whose those are, which do not tell Clients apart
+	owners = others + 1
+	others = 3 // their owner: they do not tell Clients apart
 )
 
 // held is all that a limiter knows that is asked one request after another.
@@ -47,12 +47,12 @@ func (s held) takes(a asked) held {
 func (s held) gives(a asked) (after []held) {
 	rest, permits := s, a.n
 	for i := range rest.taken {
-		if a.owner != nobody {
+		if a.owner != others {
 			rest.taken[i][a.owner] -= out(&permits, rest.taken[i][a.owner])
 		}
 	}
-	for _, order := range [][]int{{0, 1, 2, nobody}, {0, 2, 1, nobody}, {1, 0, 2, nobody}, {1, 2, 0, nobody},
-		{2, 0, 1, nobody}, {2, 1, 0, nobody}} {
+	for _, order := range [][]int{{0, 1, 2, others}, {0, 2, 1, others}, {1, 0, 2, others}, {1, 2, 0, others},
+		{2, 0, 1, others}, {2, 1, 0, others}} {
 		next, permits := rest, permits
 		for i := slots - 1; i >= 0; i-- {
 			for _, owner := range order {
