@@ -6,12 +6,12 @@
 -- cost least: their permits would have come back next. A record of 8 bytes has no room for a Client's mark,
 -- so none counts as own.
 --
--- A withdrawal takes the record of its grant, by its time and the mark, and then the oldest ones. Later
--- records are left alone, for those of the grant may have been cleared. A release of another Client may also
--- have taken them, and left as many permits in later records. Then what the withdrawal does not find comes
--- back with these, up to an interval later. But heal.lua may have joined the record with others of the same
--- thousandth of an interval, dated by the latest. So if no record has its time, this Client's latest one up
--- to the end of that thousandth is taken for it.
+-- A withdrawal takes this Client's newest records up to the time of its grant, and then the oldest ones.
+-- Where records have no mark, those of exactly that time count as own ones. Later records are left alone, for
+-- those of the grant may have been cleared. A release of another Client may also have taken them, and left as
+-- many permits in later records. Then what the withdrawal does not find comes back with these, up to an
+-- interval later. But heal.lua may have joined the record with others of the same thousandth of an interval,
+-- dated by the latest. So if no record has its time, the end of that thousandth counts as its time.
 --
 -- A reservation is settled by the names of its records. So a release takes them only where all other records
 -- hold too few permits, as for permits that were reserved and used, and a withdrawal takes none but its own,
@@ -33,7 +33,7 @@ for i = NAMES, #ARGV do
 end
 for look = mark == '' and not exact and 2 or 1, ARGV[NAMES] and 0 or withdraws and 2 or 3 do
   local newest, most, named = look == 1, look == 1 and 1000 or LIVE, look == 3
-  local begins, low = newest and mark or '', newest and withdraws and where or floor
+  local begins, low = newest and mark or '', newest and mark == '' and where or floor
   local high = withdraws and (newest and ends or where) or '+inf'
   for from = 0, most - PAGE, PAGE do
     local page = newest and redis.call('ZREVRANGEBYSCORE', KEYS[3], high, low, 'LIMIT', from, PAGE)
