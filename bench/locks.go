@@ -63,7 +63,8 @@ func newRedsync(_ *env, rdb *redis.Client) locker {
 }
 
 // newRueidislock has a client of its own, and the options that its page recommends for one server of Redis 7.
-// A try may take longer than its default of 20 ms: on a busy machine some did, and callers waited for ever.
+// A try may take longer than its default of 20 ms: on a busy machine some did, and callers waited for ever. Some
+// still do, also a lone one: it must not keep the others waiting.
 func newRueidislock(e *env, rdb *redis.Client) locker {
 	c := get(rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{rdb.Options().Addr}},
@@ -72,9 +73,11 @@ func newRueidislock(e *env, rdb *redis.Client) locker {
 	}))
 	e.Cleanup(c.Close)
 	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		ctx, leave := context.WithTimeout(ctx, lockPatience)
 		_, cancel, err := c.WithContext(ctx, name)
 		return func(context.Context) error {
 			cancel()
+			leave()
 			return nil
 		}, err
 	}
@@ -186,7 +189,8 @@ const lockPatience = 20 * time.Second
 // locks measures how holds follow one another.
 func (e *env) locks(ctx context.Context, run holds) turner {
 	none := inGo(e, newNoLock)
-	get(run(ctx, crowd{8, 1}, redistest.Name(e), redistest.Name(e), 2)) // scripts are loaded
+	// Scripts are loaded. Who fails here fails again below, where a rival may.
+	_, _ = run(ctx, crowd{8, 1}, redistest.Name(e), redistest.Name(e), 2)
 	return func(ctx context.Context, c crowd) (sample, error) {
 		ctx, cancel := context.WithTimeout(ctx, lockPatience)
 		defer cancel()
