@@ -4,7 +4,7 @@
 # race detector leaves less of the processors.
 P ?= $(if $(ALL),3,6)
 # The longest that the tests of one package may take: less than CI has, so that a hang leaves a stack trace.
-TIMEOUT ?= 20m
+TIMEOUT ?= 40m
 # Where make luacover notes what has run.
 LUACOVER ?= /tmp/rratelimiter-luacover
 # How long each target is fuzzed.
