@@ -117,7 +117,7 @@ func (r Release) Binary(t TB) string {
 		Require(t, "make")
 		Require(t, "g++")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
 	if err := r.fetch(ctx, path); err != nil {
 		Lacks(t, "%v, which cannot be fetched: %v", r, err)
@@ -145,6 +145,9 @@ func (r Release) verify(path string) error {
 //
 //go:embed testdata/fetch.sh
 var fetchScript string
+
+// buildTimeout is for the one that is built: a minute of a machine's time, which others may want as well.
+const buildTimeout = 25 * time.Minute
 
 // fetch installs the server at path.
 func (r Release) fetch(ctx context.Context, path string) error {
