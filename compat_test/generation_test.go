@@ -131,7 +131,7 @@ func (g *generation) beside() int {
 var _ = func() bool {
 	for _, g := range older {
 		Describe("Redisson "+g.version, Ordered, ContinueOnFailure, Label("matrix", thorough), func() {
-			BeforeAll(g.start, NodeTimeout(5*time.Minute)) // may have to build it
+			BeforeAll(g.start, NodeTimeout(20*time.Minute)) // may have to build it
 			besideSpecs(g)
 			nameSpecs(g)
 			togetherSpecs(g, 30, 300*time.Millisecond, 1500*time.Millisecond)

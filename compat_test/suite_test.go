@@ -95,7 +95,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	if !testing.Short() {
 		buildOlder()
 	}
-}, NodeTimeout(5*time.Minute))
+}, NodeTimeout(20*time.Minute))
 
 // keys are the names of a limiter's keys.
 type keys struct {
