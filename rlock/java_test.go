@@ -28,7 +28,7 @@ var bothWays = map[string]string{
 		"x1 locks 1h; y1 waits; x1 unlocks; y1 has; hash y1 1; lease 20s..30s; x1 refused 0s; y1 unlocks; " +
 		"free; x1 locks 1h; y1 waits 20s; x1 unlocks; y1 has; y1 unlocks; free; subscribed 0",
 	"a lease that ends later than the other language has read": "" +
-		"x1 locks 4s; y1 waits; x1 relocks; now; y1 has; after 1s..8s; hash y1 1; y1 unlocks; free",
+		"x1 locks 10s; y1 waits; x1 relocks; now; y1 has; after 1s..20s; hash y1 1; y1 unlocks; free",
 }
 
 // bothWaysOf are the same for a kind of lock.
@@ -75,7 +75,7 @@ var besideJava = map[string]map[string]string{
 		"Java gets it when Go leaves while it is free (I10)": "" +
 			"j1 locks 1h; a1 waits; k1 waits; redis DEL LOCK; a1 leaves; k1 has; k1 unlocks; free",
 		"a caller of Go behind Java has it notice the end of a lease (before 3.32.0)": "" +
-			"j1 locks 4s; k1 waits; j1 relocks; b1 waits; k1 has; k1 unlocks; b1 has; b1 unlocks; free",
+			"j1 locks 10s; k1 waits; j1 relocks; b1 waits; k1 has; k1 unlocks; b1 has; b1 unlocks; free",
 		"Java waits until the place of a dead caller of Go ends": "" +
 			"a1 locks 1h; now; put " + deadGo + " 1s; a1 unlocks; j1 takes 20s; after 1s..20s; " +
 			"j1 unlocks; free",
