@@ -56,7 +56,7 @@ var bothWaysOf = map[string]map[string]string{
 }
 
 // besideJava are about locks that Java uses as processes j and k. The numbers are those of the faults in
-// docs/lock-internals.md. A message to b1 has it ask before it renews its place, after 10 s.
+// docs/faults.md. A message to b1 has it ask before it renews its place, after 10 s.
 var besideJava = map[string]map[string]string{
 	"fenced": {"Go does not get a lock without a time to live, but Java does (H6)": "" +
 		"j1 locks 1h; redis PERSIST LOCK; a1 refused 0s; a1 refused 300ms; a lasts -1; hash j1 1; " +

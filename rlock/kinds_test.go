@@ -7,7 +7,7 @@ import (
 )
 
 // A lock has one holder, as often as that has locked it, and every process sees that. With what Redisson
-// tests of its locks; docs/lock-cases.md has all of its cases.
+// tests of its locks; testdata/redisson.txt has all of its cases.
 func TestLocks(t *testing.T) {
 	var first, turns strings.Builder
 	for i := range 50 {

@@ -21,26 +21,18 @@ func Rights(t TB, page, user string, which int) []string {
 	return strings.Fields(rule)
 }
 
-// Needs returns the rows of the table of a page that says what fails without each right.
-func Needs(t TB, page string) map[string]string {
+// Listed returns the rights that a page lists behind some words, up to the end of the sentence.
+func Listed(t TB, page, words string) (rights []string) {
 	t.Helper()
-	_, table, _ := strings.Cut(read(t, page), "| without one of | fails |")
-	fails := map[string]string{}
-	for line := range strings.Lines(table) {
-		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "/"), "|")
-		if len(cells) != 4 {
-			if len(fails) > 0 {
-				break
-			}
-			continue
-		}
-		for i, right := range strings.Split(cells[1], "`") {
-			if i%2 == 1 {
-				fails[strings.ReplaceAll(right, "/", "|")] = strings.TrimSpace(cells[2])
-			}
-		}
+	_, list, found := strings.Cut(read(t, page), words)
+	list, _, _ = strings.Cut(list, ".")
+	for right := range strings.FieldsSeq(list) {
+		rights = append(rights, strings.Trim(right, "`"))
 	}
-	return fails
+	if !found || len(rights) == 0 {
+		t.Fatalf("redistest: %s does not say %q", page, words)
+	}
+	return rights
 }
 
 func read(t TB, page string) string {
