@@ -6,6 +6,10 @@
 // time left stands in the line (line.go). A withdrawal (withdraw.go) returns permits whose
 // caller has left.
 //
+// A call of a Group skips the queue (groupcall.go) and has a place in the line of each member
+// (grouplines.go). A reservation is such a call, which settle.go ends. A lease is a reservation that
+// is taken ahead (leasing.go) and handed out in memory (lease.go).
+//
 // The engine does not know the root package. Each exported method of a Limiter or Group adds the
 // name of the limiter to the errors that it returns.
 package engine
