@@ -23,7 +23,7 @@ func (e *Error) Error() string { return e.Type + ": " + e.Message }
 // it holds the end of what the peer printed.
 var errEnded = errors.New("javapeer: the peer has ended")
 
-// args are the arguments of a request, by the names in the peer's README.
+// args are the arguments of a request, by the names that the operations of the peer read.
 type args map[string]any
 
 // call has the peer do op, and returns the result. Every method uses it. When ctx
