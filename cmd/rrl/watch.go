@@ -27,7 +27,7 @@ permits are back, and what is wrong.
 On a terminal: q or Esc quits, p or space pauses, the arrow keys, j, k, PgUp and PgDn scroll.
 Elsewhere, on a terminal without cursor (TERM=dumb) and with --json it prints a line for each look.
 
-The refused requests are an estimate: docs/watch.md. It writes nothing to Redis. Of a PER_CLIENT
+The refused requests are an estimate: docs/rrl.md. It writes nothing to Redis. Of a PER_CLIENT
 limit it shows at most 16 of the clients that have keys at the first look, with --id that one.`,
 		Args: named(math.MaxInt, 1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, names []string) error {

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -150,7 +149,6 @@ func (s *scenario) golden(name string) {
 func TestBusyScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := busy(t)
-		inPage(t, ansi.Strip(s.draw()))
 		const label = "rrl watch on a terminal: three limiters with their gauges"
 		golden.Check(t, "../../../docs/watch.svg", picture.SVG(s.draw(), 80, 24, label))
 		s.width = 40
@@ -209,17 +207,4 @@ func (s *scenario) fits(screen string) {
 			s.t.Errorf("a control character: %q", line)
 		}
 	}
-}
-
-// inPage compares a screen with the one in docs/watch.md, or writes that.
-func inPage(t *testing.T, screen string) {
-	t.Helper()
-	const file, start, end = "../../../docs/watch.md", "```text\n", "\n```\n"
-	page := redistest.Must(os.ReadFile(file))(t)
-	before, rest, found := strings.Cut(string(page), start)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatalf("%s has no block of text", file)
-	}
-	golden.Check(t, file, before+start+screen+end+after)
 }
