@@ -29,7 +29,6 @@ func p99(s sample) float64       { return s.p99 }
 func cpu(s sample) float64       { return s.cpu }
 func script(s sample) float64    { return s.script }
 func calls(s sample) float64     { return s.calls }
-func reads(s sample) float64     { return s.reads }
 func allocs(s sample) float64    { return s.allocs }
 
 // findings are the samples of all turns: by row, crowd and round.

@@ -45,7 +45,6 @@ type sample struct {
 	cpu       float64 // µs of the process of Redis for one
 	script    float64 // µs of those within scripts, as Redis counts them
 	calls     float64 // script calls for one
-	reads     float64 // of the sockets of Redis for one
 	allocs    float64 // of Go for one
 }
 
@@ -251,14 +250,14 @@ func inParallel(callers, n int, do func(i int) error) error {
 
 // A usage is what a server has done between two moments.
 type usage struct {
-	cpu, script  float64 // µs of its process, and of scripts
-	calls, reads float64 // script calls, and reads of sockets
+	cpu, script float64 // µs of its process, and of scripts
+	calls       float64 // of scripts
 }
 
 // by returns the part of one of n calls.
 func (u usage) by(n float64) sample {
 	none := math.NaN()
-	return sample{none, none, none, u.cpu / n, u.script / n, u.calls / n, u.reads / n, none}
+	return sample{none, none, none, u.cpu / n, u.script / n, u.calls / n, none}
 }
 
 // usage returns what the server does during do.
@@ -269,19 +268,16 @@ func (e *env) usage(ctx context.Context, do func() error) (usage, error) {
 	}
 	after, err2 := e.readUsage(ctx)
 	return usage{
-		after.cpu - before.cpu, after.script - before.script,
-		after.calls - before.calls, after.reads - before.reads,
+		after.cpu - before.cpu, after.script - before.script, after.calls - before.calls,
 	}, errors.Join(err, err2)
 }
 
 func (e *env) readUsage(ctx context.Context) (u usage, err error) {
-	info, err := e.admin.InfoMap(ctx, "cpu", "commandstats", "stats").Result()
+	info, err := e.admin.InfoMap(ctx, "cpu", "commandstats").Result()
 	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
 		seconds, err2 := strconv.ParseFloat(info["CPU"][field], 64)
 		u.cpu, err = u.cpu+seconds*1e6, errors.Join(err, err2)
 	}
-	_, err2 := fmt.Sscan(info["Stats"]["total_reads_processed"], &u.reads)
-	err = errors.Join(err, err2)
 	for field, text := range info["Commandstats"] {
 		if strings.HasPrefix(field, "cmdstat_eval") { // eval and evalsha
 			var calls, usec float64
