@@ -3,10 +3,8 @@ package grpclimit_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -28,18 +26,6 @@ func newServer(client *rratelimiter.Client) *grpc.Server {
 		grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(users, user, policy)),
 		grpc.StreamInterceptor(grpclimit.StreamServerInterceptor(users, user, policy)),
 	)
-}
-
-// logged returns an option that logs what the peer does not see.
-func logged(log *slog.Logger) grpclimit.Option {
-	return grpclimit.WithHook(func(ctx context.Context, d grpclimit.Decision) {
-		switch {
-		case d.Err != nil:
-			log.ErrorContext(ctx, "rate limiter", "method", d.FullMethod, "passed", d.Passed, "error", d.Err)
-		case !d.Result.Allowed:
-			log.InfoContext(ctx, "over the limit", "method", d.FullMethod, "key", d.Key, "passed", d.Passed)
-		}
-	})
 }
 
 // retryPolicy lets a client retry after the time that the server sends. Without it no gRPC client
@@ -76,22 +62,13 @@ func retryAfter(err error) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// withMiddleware returns a server that uses the interceptors of go-grpc-middleware.
-func withMiddleware(client *rratelimiter.Client) *grpc.Server {
-	limiter := grpclimit.NewLimiter(client.Keyed("peer", 100, time.Minute), grpclimit.ByPeer)
-	return grpc.NewServer(
-		grpc.UnaryInterceptor(ratelimit.UnaryServerInterceptor(limiter)),
-		grpc.StreamInterceptor(ratelimit.StreamServerInterceptor(limiter)),
-	)
-}
-
 func ExampleUnaryServerInterceptor() {
 	// A Keyed shares the limits over Redis; this one refuses all users.
 	users := limit.Shared(limit.Func(func(context.Context, int64) (limit.Result, error) {
 		return limit.Result{Limit: 1, Interval: time.Minute, RetryAfter: 42 * time.Second}, nil
 	}))
 	interceptor := grpclimit.UnaryServerInterceptor(users, grpclimit.ByMetadata("x-user"),
-		grpclimit.WithPolicy("user"), logged(slog.New(slog.DiscardHandler)))
+		grpclimit.WithPolicy("user"))
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-user", "alice"))
 	_, err := interceptor(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/orders.Orders/List"}, nil)
 	wait, _ := retryAfter(err)
@@ -105,8 +82,6 @@ func ExampleUnaryClientInterceptor() {
 	client := rratelimiter.New(rdb)
 	defer client.Close()
 	newServer(client).Stop()
-	newTokenServer(client).Stop()
-	withMiddleware(client).Stop()
 	partner := client.RateLimiter("partner")
 	for _, dial := range []func() (*grpc.ClientConn, error){
 		func() (*grpc.ClientConn, error) { return newClient("passthrough:///partner", partner) },
@@ -122,13 +97,4 @@ func ExampleUnaryClientInterceptor() {
 	// Output:
 	// passthrough:///partner <nil>
 	// passthrough:///orders <nil>
-}
-
-// newTokenServer returns a server whose users have 10,000 tokens a minute. A call reserves 500 of
-// them, and its handler settles what it used.
-func newTokenServer(client *rratelimiter.Client) *grpc.Server {
-	tokens := client.Keyed("tokens", 10_000, time.Minute)
-	estimate := grpclimit.WithCost(func(context.Context, string, any) int64 { return 500 })
-	return grpc.NewServer(grpc.UnaryInterceptor(grpclimit.UnaryServerInterceptor(
-		tokens, grpclimit.ByMetadata("x-user"), estimate, grpclimit.WithSettle())))
 }
