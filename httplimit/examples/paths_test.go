@@ -36,7 +36,7 @@ rules:
 // However a path is written, a request that a router serves as /api/login or as a tenant is counted by the
 // rule of that route, and a request that it does not serve as /health is counted by some rule: for paths
 // that look like these, and for random ones, also with bytes that should have been escaped. Only the last
-// :param of a route of echo matches the rest of a path, as docs/rules.md lists under "Not covered"; a rule
+// :param of a route of echo matches the rest of a path, which docs/rules.md does not cover; a rule
 // for any number of segments counts all of it.
 func TestNoPathBypassesARule(t *testing.T) {
 	anyNumber := strings.Replace(loginRules, "{tenant}", "{tenant...}", 1)
