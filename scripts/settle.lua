@@ -36,7 +36,7 @@
 -- limiter, with its KEYS (scripts.go).
 
 -- include parts/common_time.lua
-local FULL, FIRST, EACH, NUMBERS, PLANNED = 4294967295, 9, 9, 7, 24
+local FULL, FIRST, EACH, NUMBERS, PLANNED = 4294967295, 9, 9, 7, 25
 local number, healed, resent, asked = ARGV[3], ARGV[5] == '1', ARGV[7] ~= '', ARGV[8] == '1'
 local timed, lease, plan, replies = at ~= ARGV[6], 0, {}, {}
 -- MEMBER
@@ -106,7 +106,7 @@ do
       end
     end
     plan[member] = { f, set, endless, longest, vouched, stored, value, given, span, dead,
-      (extra > 0 or set) and ttl, recent, look, held, taken, took, beyond, size, rate, keep, there, own,
+      (extra > 0 or set) and ttl, recent, look, held, taken, took, beyond, size, rate, interval, keep, there, own,
       changes, freed }
   end
 end
@@ -116,7 +116,7 @@ local i = 0
 i = i + 1
 if plan[i] then
   local f, set, endless, longest, vouched, stored, value, given, span, dead,
-    ttl, recent, look, held, taken, took, beyond, size, rate, keep, there, own,
+    ttl, recent, look, held, taken, took, beyond, size, rate, interval, keep, there, own,
     changes, freed = unpack(plan[i], 1, PLANNED)
   if took ~= '' or resent or look then
     local entry = f[5] -- of a copy: WAIT counts the writes of its own connection only

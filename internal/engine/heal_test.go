@@ -179,7 +179,7 @@ func leaveOdd(t *testing.T, rdb *redis.Client, random *rand.Rand, l *Limiter) (w
 	interval := of(1000, 1000, 60_000, 7, 0, -1000, int64(1)<<53)
 	write("HSET", keys[0], "rate", of(10, 10, 5000, 0, -5, int64(1)<<53), "interval", interval,
 		"type", l.Type(), "keepAliveTime", of(0, 0, 5000, -5),
-		"session:"+keys[1].(string), of("x", fmt.Sprintf("%016d %d 0 0 10", 0, now)))
+		"session:"+keys[1].(string), of("x", fmt.Sprintf("%016d %d 0 0 10", interval, now)))
 	number := wire.Number(l.engine.requests.Load() + 2)
 	for range random.IntN(3) {
 		write("HSET", keys[0], of("longest", "longest", "checked", "waiting", l.engine.session.boxed),

@@ -153,19 +153,19 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 	case over && (live <= few || value+live > rate):
 		return true
 	}
-	return p.ID != "" && p.valueRate != rate
+	return p.ID != "" && (p.valueRate != rate || p.valueMs != max(0, l.Config.Interval))
 }
 
 // takesTurns reports whether versions with other intervals use the limiter: then records that have expired
 // for one version stay, and each call rebuilds the value (scripts/parts/config.lua).
 func (l *Limiter) takesTurns() bool { return l.Config.turns > l.At.UnixMilli() }
 
-// decodeVoucher finds out for which rate the value of a client was noted to be right.
+// decodeVoucher finds out for which rate and interval the value of a client was noted to be right.
 func (p *Pair) decodeVoucher(fields []any) {
 	p.valueRate = math.MinInt64
 	for _, field := range fields {
-		var number, at, zero int64
-		_, err := fmt.Sscanf(fmt.Sprint(field), "%d %d %d %d %d", &number, &at, &zero, &zero, &p.valueRate)
+		var at, zero int64
+		_, err := fmt.Sscanf(fmt.Sprint(field), "%d %d %d %d %d", &p.valueMs, &at, &zero, &zero, &p.valueRate)
 		if err != nil {
 			p.valueRate = math.MinInt64
 		}

@@ -100,6 +100,7 @@ type Pair struct {
 	Drift     int64    `json:"drift"`           // Value + permits of all records - rate, if Checked
 	Checked   bool     `json:"checked"`         // all records were read, and Value is an integer or missing
 	valueRate int64    // of Value, by its voucher, in a PER_CLIENT limiter; math.MinInt64 if none is known
+	valueMs   int64    // its interval, by the same voucher
 	Back      []Return `json:"back"` // when 1 permit, a tenth and all of the rate are available
 }
 

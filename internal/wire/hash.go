@@ -43,8 +43,8 @@ func IsSession(field string) bool {
 	return false
 }
 
-// VoucherOf returns the field that says for which rate the own value of a PER_CLIENT limit is right, by the
-// key of the value (scripts/parts/write.lua).
+// VoucherOf returns the field that says for which rate and interval the own value of a PER_CLIENT limit is
+// right, by the key of the value (scripts/parts/write.lua).
 func VoucherOf(value string) string { return SessionPrefix + value }
 
 // Booking ends the name of a session that notes bookings alone (scripts/book.lua).

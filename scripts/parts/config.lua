@@ -50,7 +50,8 @@ if f[6] or lasted > interval then
 end
 if own then
   local voucher = redis.call('HGET', KEYS[1], 'session:' .. KEYS[2]) or ''
-  afresh = afresh or tonumber(string.match(voucher, '^%d+ %d+ 0 0 (%-?%d+)$') or '') ~= rate
+  local every, right = string.match(voucher, '^(%d+) %d+ 0 0 (%-?%d+)$')
+  afresh = afresh or tonumber(right or '') ~= rate or tonumber(every) ~= math.max(0, interval)
   vouched = string.sub(voucher, FROM, TO) == string.sub(at, 1, 9) and not afresh
 end
 local stored = tonumber(text)

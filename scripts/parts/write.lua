@@ -3,11 +3,11 @@
 -- their record is ahead of now. ttl is the time to live of the hash where calls do not prolong it,
 -- otherwise -1; nil if permits only came back, so that no key has to live longer.
 --
--- A voucher tells for which rate the own value of a PER_CLIENT limiter is right, because a client that
--- changes the rate cannot reach the values of other clients. It is a field named `session:` and the key of
--- the value, which all Clients with one ID share, as they share the value; it has the form of a session,
--- and expires like one: number 0, time, 0, 0, rate. A call that finds it more than 10 s old renews it.
--- Without it the value is summed.
+-- A voucher tells for which rate and interval the own value of a PER_CLIENT limiter is right, because a
+-- client that changes them cannot reach the values of other clients. It is a field named `session:` and the
+-- key of the value, which all Clients with one ID share, as they share the value; it has the form of a
+-- session, and expires like one: interval, time, 0, 0, rate. A call that finds it more than 10 s old renews
+-- it. Without it the value is summed. Older versions write 0 for the interval.
 --
 -- After it, value and records live as long as the hash, or little longer: no record expires while it counts,
 -- none stays when the hash has gone, and no value stays without the records, whatever another program did to
@@ -32,7 +32,8 @@ elseif longest then
   redis.call('HSET', KEYS[1], 'longest', longest)
 end
 if not vouched then
-  redis.call('HSET', KEYS[1], 'session:' .. KEYS[2], string.format('%016d %s 0 0 %d', 0, at, rate))
+  local voucher = string.format('%016d %s 0 0 %d', math.max(0, interval), at, rate)
+  redis.call('HSET', KEYS[1], 'session:' .. KEYS[2], voucher)
 end
 -- INCRBY takes less time than SET, but refuses some texts that Lua takes for integers, such as 1e3. SET
 -- removes the time to live.
