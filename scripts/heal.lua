@@ -73,8 +73,10 @@ if behind <= 0 then
     if counts then
       value = rate - sum
       drift = believed and gone <= DEAD and interval > 0 and value - believed - back or 0
-    else -- until all can be summed: a record holds a permit or more, and without a value nothing is left
-      value, vouched = math.min(value and value + back or 0, rate - live), true
+    elseif value and value <= rate then -- until all can be summed: a record holds a permit or more
+      value, vouched = math.min(value + back, rate - live), true
+    else -- nothing is left, and no call believes it: the next one heals again if this one does not end
+      value, vouched = joins and -2 * MOST or math.min(0, rate - live), true
     end
     local taken, took, lease = 0, nil, 0
     local ttl = keep <= 0 and redis.call('PTTL', KEYS[1]) or -1

@@ -74,23 +74,36 @@ func TestOddLimitersAreBookedAndSet(t *testing.T) {
 	})
 }
 
-// While records are joined, other clients find no more than is left, although the value was lost.
+// While records are joined, other clients find no more than is left, although the value was lost or cannot be
+// right. If the call that joins them does not come to its end, the next one heals again, and decides.
 func TestNothingIsLeftUntilAllIsSummed(t *testing.T) {
-	rdb := redistest.MiniClient(t, redistest.Mini(t))
-	l, ctx := newEngine(t, rdb).limiter("l"), t.Context()
-	redistest.Must(l.SetRate(ctx, Change{Rate: Rate{Permits: 10_000, Interval: time.Hour}}))(t)
-	const many, permits = 2100, 3
-	for range many {
-		at := float64(time.Now().UnixMilli())
-		record := redis.Z{Score: at, Member: l.NewRecord(permits)}
-		redistest.NoError(t, rdb.ZAdd(ctx, l.Keys().Pairs[wire.Overall].Permits, record).Err())
-	}
-	args := argumentsOf(l.engine.session.boxed, "", 0, "", l.engine.now())
-	_, _, err := l.run(ctx, newCall(healScript, args))
-	redistest.NoError(t, err)
-	left := redistest.Must(rdb.Get(ctx, l.Keys().Pairs[wire.Overall].Value).Int64())(t)
-	if most := int64(10_000 - many*permits); left > most {
-		t.Errorf("%d permits are left, want %d at most", left, most)
+	const rate, many, permits = 10_000, 2100, 3
+	for _, value := range []int64{0, rate + 1} { // 0: lost
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		l, ctx := newEngine(t, rdb).limiter("l"), t.Context()
+		pair := l.Keys().Pairs[wire.Overall]
+		redistest.Must(l.SetRate(ctx, Change{Rate: Rate{Permits: rate, Interval: time.Hour}}))(t)
+		for range many {
+			at := float64(time.Now().UnixMilli())
+			record := redis.Z{Score: at, Member: l.NewRecord(permits)}
+			redistest.NoError(t, rdb.ZAdd(ctx, pair.Permits, record).Err())
+		}
+		if value > 0 {
+			redistest.NoError(t, rdb.Set(ctx, pair.Value, value, 0).Err())
+		}
+		args := argumentsOf(l.engine.session.boxed, "", 0, "", l.engine.now())
+		_, _, err := l.run(ctx, newCall(healScript, args))
+		redistest.NoError(t, err)
+		const most = rate - many*permits
+		if left := redistest.Must(rdb.Get(ctx, pair.Value).Int64())(t); left > most {
+			t.Errorf("value %d: %d permits are left, want %d at most", value, left, most)
+		}
+		for _, n := range []int64{most + 1, most} {
+			v, err := newEngine(t, rdb).limiter("l").Acquire(ctx, Want{Permits: n})
+			if err != nil || v.OK != (n == most) {
+				t.Errorf("value %d: %d permits: %v, %v", value, n, v.OK, err)
+			}
+		}
 	}
 }
 
