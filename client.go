@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/ahead"
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/outage"
@@ -21,6 +22,7 @@ type Client struct {
 	host     host.Host      // for the other packages of this module
 	engine   *engine.Engine // asks Redis
 	guard    *outage.Guard  // decides while Redis is down
+	ahead    *ahead.Ahead   // decides without Redis: leases, refusals
 	policy   outage.Policy  // of calls that have none of their own
 	observer Observer       // nil for none
 }
@@ -62,7 +64,6 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	config := engine.Config{
 		ID: s.id, MapName: s.mapper, Err: s.validate(rdb, opts),
 		Clock: s.clock, GoOnly: s.goOnly, Observed: s.observer != nil,
-		Remember: s.refusals,
 	}
 	if config.Err == nil {
 		config.Plain = &wire.Layouts[s.format]
@@ -73,18 +74,19 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 		}
 		config.Hub = pubsub.New(rdb)
 	}
-	var guard *outage.Guard
-	config.MayLease = func(l *engine.Limiter) bool { return guard.KnowsAll(l) }
-	config.NoteLease = func(l *engine.Limiter, permits int64) { guard.NoteLease(l, permits) }
 	e := engine.New(config)
-	guard = outage.New(e, s.outage)
+	guard := outage.New(e, s.outage)
+	above := ahead.New(e, ahead.Settings{
+		Remember: s.refusals, KnowsAll: guard.KnowsAll, NoteLease: guard.NoteLease,
+		Leasable: config.Err == nil && config.Clock == nil && config.Plain.Leases(),
+	})
 	return &Client{
 		host: host.Host{
 			Redis: rdb, Runner: config.Runner, ID: s.id, MapName: s.mapper, Hub: config.Hub, Err: config.Err,
 			Ctx: e.Context(), Go: e.Go, Work: e.Work,
 			Off: guard.Off, Observe: observing(s.observer),
 		},
-		engine: e, guard: guard, policy: s.outage.Policy, observer: s.observer,
+		engine: e, guard: guard, ahead: above, policy: s.outage.Policy, observer: s.observer,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/ahead"
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -106,7 +107,7 @@ type LeaseOptions struct {
 // If o is out of bounds, each call returns an ErrInvalidArgument, and so does Validate.
 func WithLease(o LeaseOptions) Option {
 	return option(func(s *settings) {
-		s.outage.Policy.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share}
+		s.outage.Policy.Leasing = ahead.Leasing{Longest: o.Max, Share: o.Share}
 	})
 }
 

@@ -156,7 +156,7 @@ func (g *Group) charge(ctx context.Context, permits int64) ([]engine.Result, err
 	for i, n := range spent {
 		parts[i].Used = n
 	}
-	return g.group.Settlement(parts).Settle(ctx, true)
+	return g.group.Settlement().Settle(ctx, parts, true)
 }
 
 // reservation returns the Reservation of records that were taken. Parts without records were
@@ -183,13 +183,13 @@ func (g *Group) reservation(parts []engine.Part) *Reservation {
 			if !changes {
 				return nil
 			}
-			s = g.group.Settlement(parts)
+			s = g.group.Settlement()
 		}
 		if err := g.members[0].limiter.Usable(ctx); err != nil {
 			return err
 		}
 		start := time.Now()
-		results, err := s.Settle(ctx, false)
+		results, err := s.Settle(ctx, parts, false)
 		if beyond > 0 {
 			g.observe(ctx, results, engine.Want{Permits: beyond}, start, err)
 		}

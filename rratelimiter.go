@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/ahead"
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -236,7 +237,7 @@ func (l *RateLimiter) Release(ctx context.Context, permits int64) error {
 	if err := k.Check(ctx, permits, 0); err != nil || permits == 0 || guard.Off() {
 		return err
 	}
-	if permits = k.ReturnToLease(ctx, permits); permits == 0 || guard.TakeBackUnbooked(k, permits) {
+	if permits = l.client.ahead.Return(ctx, k, permits); permits == 0 || guard.TakeBackUnbooked(k, permits) {
 		return nil
 	}
 	err := k.Release(ctx, permits)
@@ -274,7 +275,7 @@ func (l *RateLimiter) WithLease(o LeaseOptions) *RateLimiter {
 
 // leasing returns a policy with these leases.
 func leasing(p outage.Policy, o LeaseOptions) (outage.Policy, error) {
-	p.Leasing = engine.Leasing{Longest: o.Max, Share: o.Share}
+	p.Leasing = ahead.Leasing{Longest: o.Max, Share: o.Share}
 	return p, p.Leasing.Validate(engine.Invalid)
 }
 
@@ -296,17 +297,17 @@ func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (v engine.
 	if err = k.Check(ctx, wanted.Permits, 1); err != nil {
 		return v, err
 	}
-	leases := l.policy.Leasing.Longest > 0
-	if !guard.Off() && (leases && k.Leased(&wanted, &v) || k.Refused(&wanted, &v)) {
+	above, leases := l.client.ahead, l.policy.Leasing.Longest > 0
+	if !guard.Off() && above.Decide(k, leases, &wanted, &v) {
 		return v, nil
 	}
 	if l.policy.Bounded || guard.Off() {
-		v, err = guard.Acquire(ctx, k, l.policy, wanted)
+		v, err = guard.Acquire(ctx, k, l.policy, wanted, above.Acquire)
 	} else {
-		v, err = k.Acquire(ctx, wanted)
+		v, err = above.Acquire(ctx, k, wanted)
 	}
 	if leases && err == nil && !v.Degraded {
-		k.NoteAsked(l.policy.Leasing, wanted, v)
+		above.NoteAsked(k, l.policy.Leasing, &wanted, &v)
 	}
 	return v, err
 }

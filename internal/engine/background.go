@@ -130,12 +130,13 @@ func within[T any](
 	return o.v, l.Named(withContextEnd(ctx, o.err))
 }
 
-// changes is within for an f that may free permits or change the rate: refusals before it hold no longer.
+// changes is within for an f that may free permits or change the rate: the Upper forgets what Redis has
+// said before.
 func changes[T any](
 	ctx context.Context, l *Limiter, f func(ctx context.Context) (T, error),
 ) (T, error) {
 	return within(ctx, l, func(ctx context.Context) (T, error) {
-		defer l.engine.refusals.forget(l.Hash)
+		defer l.engine.upper.Wrote(l)
 		return f(ctx)
 	})
 }

@@ -155,7 +155,7 @@ func (b *batch) take() *request {
 	case acquires:
 		if b.includesLine = q.line.probes(); b.includesLine {
 			b.addLine()
-			q.line.schedule.noteProbe()
+			q.line.schedule.NoteProbe()
 		}
 		b.addAll(&q.arrivals)
 	case !q.unowned.ready():
@@ -167,7 +167,7 @@ func (b *batch) take() *request {
 	if acquires && !gives {
 		b.request = newAcquire(q.limiter, b.runs, q.unowned.withdrawal)
 		if b.patient && q.limiter.Type() == wire.Overall {
-			b.request.portion = q.portion.text(b.newlyWaiting+q.line.permits, q.engine.config.GoOnly, now)
+			b.request.portion = q.portion.Text(b.newlyWaiting+q.line.permits, q.engine.config.GoOnly, now)
 		}
 	} else {
 		b.request = newRelease(q.limiter, b.permits, q.unowned.withdrawal)
@@ -304,7 +304,7 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 	if !req.isRelease() {
 		b.regrant(&outcome)
 	} else if err == nil {
-		q.portion.noteReleased(req.permits)
+		q.portion.NoteReleased(req.permits)
 	}
 	q.noteUnowned(req, err, outcome.toWaiters+outcome.atOnce, outcome.unclaimed)
 	if err != nil && b.hung(err) {
@@ -321,7 +321,15 @@ func (b *batch) goOn(outcome batchOutcome, reply acquireReply) {
 	if reply.rate > 0 {
 		q.lastReply.rate = reply.rate
 	}
-	q.portion.noteBatch(outcome, reply, b.began)
+	q.portion.NoteReply(outcome.toWaiters, outcome.atOnce, reply.java, b.began)
+	if first := outcome.refused; first.waiter != nil {
+		left := int64(0)
+		if first.again {
+			left = max(0, reply.left)
+		}
+		q.portion.NoteRefusal(wire.Milliseconds(reply.interval), wire.Microseconds(first.wait), left,
+			reply.beside, b.began)
+	}
 	b.plan(outcome.refused)
 }
 
@@ -336,7 +344,7 @@ func (b *batch) dismiss(w *waiter, v Result, err error, first refusal) {
 	case w.state == probed:
 		w.state = inLine
 	default:
-		b.queue.limiter.endLeases() // waiters come before leases
+		b.queue.engine.upper.Waits(b.queue.limiter)
 		b.queue.line.stand(w)
 	}
 }
@@ -385,7 +393,7 @@ func (b *batch) regrant(o *batchOutcome) {
 		o.unclaimed -= w.Permits
 		o.toWaiters += w.Permits
 		b.deliver(w, Result{OK: true}, nil)
-		q.line.schedule.noteChange()
+		q.line.schedule.NoteChange()
 	}
 }
 
@@ -406,13 +414,13 @@ func (b *batch) plan(first refusal) {
 	case head == nil || !b.includesLine && first.waiter == nil:
 		return
 	case first.waiter == nil || head.Permits < first.Permits:
-		schedule.noteChange()
-	case q.portion.waits():
-		schedule.noteTurn(q.portion.nextLook(b.began), b.began)
+		schedule.NoteChange()
+	case q.portion.Waits():
+		schedule.NoteTurn(q.portion.NextLook(b.began), b.began, time.Now())
 	default:
-		schedule.noteRefusal(first.wait, b.began)
+		schedule.NoteRefusal(first.wait, b.began, time.Now())
 	}
 	if q.line.expired > 0 {
-		schedule.noteExpiry()
+		schedule.NoteExpiry()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/back"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/pubsub"
@@ -32,24 +33,42 @@ type Config struct {
 	// there would claim the permits of other clients.
 	Layout, Plain *wire.Layout
 
-	GoOnly   bool          // no Java client uses these limiters
-	Observed bool          // measure Result.Queued
-	Remember time.Duration // how long refusals are remembered; 0: not at all
-
-	// MayLease is false while Redis may not know all grants of a limiter. NoteLease is called with the
-	// permits that a lease takes, and below 0 with those that it gives back. An Engine that takes no
-	// leases needs neither.
-	MayLease  func(*Limiter) bool
-	NoteLease func(l *Limiter, permits int64)
+	GoOnly   bool // no Java client uses these limiters
+	Observed bool // measure Result.Queued
 }
+
+// An Upper stands on an Engine and decides some calls without it (internal/ahead). The Engine calls it, also
+// while a queue is locked.
+type Upper interface {
+	// Wrote is called after a call that may have changed the permits or the rate of a limiter.
+	Wrote(l *Limiter)
+
+	// Waits is called when a caller begins to wait for permits of a limiter.
+	Waits(l *Limiter)
+
+	// Free gives back what the Upper holds of limiters that have refused a call, and reports whether Redis
+	// got it within the call's budget, which it reduces.
+	Free(ctx context.Context, wanted *Want, limiters ...*Limiter) bool
+
+	// Close gives back all that the Upper holds. The Engine still works meanwhile.
+	Close()
+}
+
+// noUpper is the Upper of an Engine that has none.
+type noUpper struct{}
+
+func (noUpper) Wrote(*Limiter)                                {}
+func (noUpper) Waits(*Limiter)                                {}
+func (noUpper) Free(context.Context, *Want, ...*Limiter) bool { return false }
+func (noUpper) Close()                                        {}
 
 // An Engine asks Redis on behalf of all callers of one Client. It is safe for
 // concurrent use.
 //
-// Locks are taken in this order: the mu of queues, of a queue, of a leased, of leases; of a
-// circuit, of the Guard, of a localLimiter (internal/outage); of withdrawals, of goroutines.
-// A queue ends the leases of its limiter, a lease tells the Guard what it takes and gives
-// back, and each may start a goroutine. The mu of types, refusals, shards and sessions come
+// Locks are taken in this order: the mu of queues, of a queue; those of internal/ahead; of a
+// circuit, of the Guard, of a localLimiter (internal/outage); of a back.List, of goroutines.
+// A queue tells the Upper that callers wait, a lease tells the Guard what it takes and gives
+// back, and each may start a goroutine. The mu of types, shards and sessions come
 // last: their owners call nothing that locks. Only newGroupCaller locks several queues, and
 // it holds queues.mu meanwhile, so no two goroutines can each wait for a queue that the
 // other one has locked. Only takeShares locks several localLimiters, in the order of their
@@ -65,12 +84,11 @@ type Engine struct {
 	silent [Servers]atomic.Bool
 	mark   any // the mark of config.Layout; a string, boxed for go-redis
 
-	queues      queues
-	withdrawals withdrawals
-	types       types
-	refusals    refusals
-	leases      leases
-	groups      groups
+	queues queues
+	types  types
+	groups groups
+	back   *back.List
+	upper  Upper
 }
 
 // A session names the field of a limiter's hash that remembers the last request of an Engine
@@ -86,16 +104,20 @@ func New(config Config) *Engine {
 	e := &Engine{config: config, session: session{name, name}}
 	e.goroutines.init()
 	e.config.Runner.Base = e.ctx
-	e.queues.engine, e.withdrawals.engine = e, e
+	e.queues.engine, e.back, e.upper = e, back.NewList(e.Go), noUpper{}
 	e.queues.byHash = map[string]*queue{}
 	e.groups.init()
-	e.refusals.init(config.Remember)
-	e.leases.init(e)
 	if config.Err == nil {
 		e.mark = config.Layout.ClientMark()
 	}
 	return e
 }
+
+// Use puts an Upper on the Engine, before any call.
+func (e *Engine) Use(u Upper) { e.upper = u }
+
+// Back returns the list of the jobs that take permits back later.
+func (e *Engine) Back() *back.List { return e.back }
 
 // Limiter returns the limiter called name. argument is the caller's word for the name in
 // errors. given is the rate that acquires set, nil if they set none.
@@ -123,15 +145,14 @@ func (e *Engine) Unusable(name string, err error) *Limiter {
 // different hashes and on one server (Limiter.Together).
 func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters} }
 
-// Close gives back what leases have left, as long as Redis replies. Then it ends all
-// waiting calls, with ErrClosed. Permits that they may have taken come back an interval
-// later. Close then waits for the goroutines: for a second in all, or half of that if
-// leases took longer. A goroutine that waits for a silent Redis ends when go-redis times
-// out.
+// Close closes the Upper. Then it ends all waiting calls, with ErrClosed. Permits that they
+// may have taken come back an interval later. Close then waits for the goroutines: for a
+// second in all, or half of that if the Upper took longer. A goroutine that waits for a
+// silent Redis ends when go-redis times out.
 func (e *Engine) Close() {
 	const closing = time.Second // more would delay the end of a process
 	began := time.Now()
-	e.leases.close()
+	e.upper.Close()
 	timer := time.NewTimer(max(closing-time.Since(began), closing/2))
 	defer timer.Stop()
 	e.cancelAll()

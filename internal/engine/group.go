@@ -47,12 +47,12 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		defer cancel()
 	}
 	var last *groupCall
-	if !wanted.Waits() || !g.hasLine() {
+	if !wanted.Waits() || !g.HasLine() {
 		// A caller that does not wait, or finds no line, asks at once. A caller behind a
 		// line must not, because it would take permits due to the callers in line.
 		call, err := g.ask(ctx, permits, wanted)
 		refused := err == nil && !call.granted() && wanted.Lease == 0
-		if refused && g.engine.freeLeases(ctx, &wanted, g.limiters...) {
+		if refused && g.engine.upper.Free(ctx, &wanted, g.limiters...) {
 			if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
 				call = again
 			}
@@ -154,8 +154,8 @@ func (g *Group) check(ctx context.Context) error {
 	return nil
 }
 
-// hasLine reports whether a member has a line.
-func (g *Group) hasLine() bool {
+// HasLine reports whether a member has a line.
+func (g *Group) HasLine() bool {
 	qs := &g.engine.queues
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

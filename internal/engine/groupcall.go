@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redisson-go/rratelimiter/internal/back"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -102,7 +103,7 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 			return
 		}
 		for _, l := range call.group.limiters {
-			e.refusals.forget(l.Hash)
+			e.upper.Wrote(l)
 		}
 	}()
 	if call.settlement != nil {
@@ -391,15 +392,14 @@ func (call *groupCall) withdraw() {
 		engine: call.group.engine, sessions: call.sessions, session: call.session, withdrawal: back,
 		remaining: call.group.limiters, reserved: call.reserved,
 	}
-	w.withdraw()
+	w.TakeBack()
 }
 
-// withdraw sends the remaining requests in the background.
-func (w *groupWithdrawal) withdraw() bool { return w.engine.Work(w.run) }
+// TakeBack sends the remaining requests in the background.
+func (w *groupWithdrawal) TakeBack() bool { return w.engine.Work(w.run) }
 
 // run sends the remaining requests. After the last one it frees the session.
 func (w *groupWithdrawal) run(ctx context.Context) {
-	withdrawals := &w.engine.withdrawals
 	for len(w.remaining) > 0 {
 		w.withdrawal.creates = w.remaining[0].given != nil
 		req := newRelease(w.remaining[0], 0, w.withdrawal)
@@ -411,14 +411,14 @@ func (w *groupWithdrawal) run(ctx context.Context) {
 		}
 		_, err := req.send(ctx)
 		settled := err == nil || errors.Is(err, ErrNotInitialized)
-		withdrawals.noteOutcome(settled)
+		w.engine.back.Note(settled)
 		if w.withdrawal.mayCome(err) {
 			w.withdrawal.again(w)
 			return
 		}
 		if !settled {
-			if ctx.Err() == nil && time.Since(w.withdrawal.since) < withdrawFor {
-				withdrawals.add(w)
+			if ctx.Err() == nil && time.Since(w.withdrawal.since) < back.GiveUpAfter {
+				w.engine.back.Add(w)
 			}
 			return
 		}

@@ -25,7 +25,7 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	ticket := &ticket{gc.wake}
 	g.engine.groups.waitingCallers.Add(1)
 	for _, l := range g.limiters {
-		l.endLeases() // waiters come before leases
+		g.engine.upper.Waits(l)
 	}
 	qs := &g.engine.queues
 	qs.mu.Lock()

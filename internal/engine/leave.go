@@ -80,7 +80,7 @@ func (w *waiter) budgetLeft(q *queue) time.Duration {
 		return w.Budget - time.Since(q.batch.began)
 	case inLine:
 		last := w.enteredAt // the latest moment from which a reply is due
-		for _, t := range []time.Time{q.line.schedule.dueAt, q.lastReply.at} {
+		for _, t := range []time.Time{q.line.schedule.DueAt(), q.lastReply.at} {
 			if t.After(last) {
 				last = t
 			}
@@ -109,7 +109,7 @@ func (w *waiter) expire(q *queue) {
 		w.list.expired++
 	}
 	if w.state == inLine {
-		q.line.schedule.noteExpiry()
+		q.line.schedule.NoteExpiry()
 		q.start()
 	}
 }
@@ -124,13 +124,13 @@ func (w *waiter) leave(q *queue, why error) (left bool, _, cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	wasInLine := w.state == inLine || w.state == probed
-	refusedUntil := q.line.schedule.refusedUntil
+	refusedUntil := q.line.schedule.RefusedUntil()
 	switch w.state {
 	case answered, gone: // it was answered meanwhile, or the Engine was closed
 		return false, nil, nil
 	case judged, probed:
 		if q.line.blocksOthers(w) {
-			q.line.schedule.refusedUntil = time.Time{} // the refusal was about this waiter
+			q.line.schedule.NoteLeft() // the refusal was about this waiter
 		}
 		// The last caller to leave ends the call. go-redis may ignore that, so
 		// restart then checks whether the batch hangs.
@@ -142,7 +142,7 @@ func (w *waiter) leave(q *queue, why error) (left bool, _, cause error) {
 		heads := q.line.blocksOthers(w)
 		w.remove()
 		if heads {
-			q.line.schedule.noteChange()
+			q.line.schedule.NoteChange()
 			defer q.start()
 		}
 	}

@@ -39,8 +39,6 @@ type Limiter struct {
 	// costs only a round trip.
 	typ   atomic.Int32
 	queue atomic.Pointer[queue] // the one it used last
-
-	leased atomic.Pointer[leased] // nil while none is known
 }
 
 // boxedKeys are hash, value and permits of one type, as go-redis wants its
@@ -70,7 +68,22 @@ func NewGivenRate(rate Rate, replaces bool) *GivenRate {
 
 // Text returns the rate as scripts take it (parts/plain.lua): rate, interval, keep alive, and 1
 // if it replaces another rate.
-func (g *GivenRate) Text() string { return fmt.Sprint(g.text) }
+//
+// It accepts a nil GivenRate, which has none.
+func (g *GivenRate) Text() string {
+	if g == nil {
+		return ""
+	}
+	return g.text.(string)
+}
+
+// givenText returns the text of the rate that acquires set, nil if they set none.
+func (l *Limiter) givenText() any {
+	if l.given == nil {
+		return nil
+	}
+	return l.given.text
+}
 
 // setKeys sets the keys, or returns why they cannot be used. For a cluster it checks that
 // all keys are in one slot: otherwise each call would fail with CROSSSLOT.
@@ -224,36 +237,18 @@ func CheckPermits(permits, least int64) error {
 // Check has checked its arguments.
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
 	wanted.givenRate = l.givenText()
-	v, err := l.askOrNote(ctx, wanted)
-	if err == nil && !v.OK && !wanted.Waits() && l.engine.freeLeases(ctx, &wanted, l) {
-		if again, err := l.askOrNote(ctx, wanted); err == nil { // otherwise Redis has said no
+	v, err := l.ask(ctx, wanted)
+	if err == nil && !v.OK && !wanted.Waits() && l.engine.upper.Free(ctx, &wanted, l) {
+		if again, err := l.ask(ctx, wanted); err == nil { // otherwise Redis has said no
 			return again, nil
 		}
 	}
 	return v, err
 }
 
-// askOrNote is ask, and notes refusals.
-func (l *Limiter) askOrNote(ctx context.Context, wanted Want) (Result, error) {
-	rs := &l.engine.refusals
-	if rs.longest == 0 {
-		return l.ask(ctx, wanted)
-	}
-	asked, writes := rs.now(), rs.written(l.Hash)
-	v, err := l.ask(ctx, wanted)
-	switch {
-	case err != nil:
-	case v.OK:
-		rs.forget(l.Hash) // refused permits may return later now
-	case !wanted.Waits():
-		rs.note(l, wanted.Permits, v, asked, writes)
-	}
-	return v, err
-}
-
 // Release gives permits back. Check has checked its arguments.
 func (l *Limiter) Release(ctx context.Context, permits int64) error {
-	defer l.engine.refusals.forget(l.Hash)
+	defer l.engine.upper.Wrote(l)
 	_, err := l.ask(ctx, Want{Permits: permits, release: true})
 	return err
 }

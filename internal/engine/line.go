@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/turns"
+)
 
 // A line holds the refused callers of one limiter that still have time, and the
 // state that decides when Redis is asked for them. Guarded by the queue's mu.
@@ -16,7 +20,7 @@ type line struct {
 	attended bool          // a goroutine probes the line when it is due
 	wake     chan struct{} // to that goroutine, capacity one: look again
 
-	schedule schedule
+	schedule turns.Schedule
 }
 
 // stand puts a waiter at the end.
@@ -39,7 +43,7 @@ func (ln *line) blocksOthers(w *waiter) bool {
 
 // probes reports whether the next batch includes the line.
 func (ln *line) probes() bool {
-	return ln.schedule.probe == probeNext && !ln.empty() && !ln.first.ofGroup()
+	return ln.schedule.IsNext() && !ln.empty() && !ln.first.ofGroup()
 }
 
 // notify wakes the goroutine that probes the line. It also wakes the Group's
@@ -48,7 +52,7 @@ func (ln *line) notify() {
 	if ln.attended {
 		wake(ln.wake)
 	}
-	if ln.first.ofGroup() && ln.schedule.probe == probeNext {
+	if ln.first.ofGroup() && ln.schedule.IsNext() {
 		wake(ln.first.ticket.wake)
 	}
 }

@@ -174,8 +174,8 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 		if n > 0 {
 			to.noteType(l.Type())
 			renamed(to)
-			l.engine.withdrawals.move(l, to)
-			l.engine.refusals.forget(to.Hash)
+			l.engine.moveWithdrawal(l, to)
+			l.engine.upper.Wrote(to)
 		} else if err == nil {
 			err = notInitialized()
 		}

@@ -54,7 +54,7 @@ func (p place) stepAside() {
 	first := p.isFirst()
 	p.waiter.remove()
 	if first {
-		p.queue.line.schedule.noteChange()
+		p.queue.line.schedule.NoteChange()
 	}
 }
 
@@ -72,9 +72,9 @@ func (p place) noteRefusal(us int64, sent time.Time) {
 			w.ready <- struct{}{}
 		}
 	})
-	line.schedule.noteRefusal(us, sent)
+	line.schedule.NoteRefusal(us, sent, time.Now())
 	if line.expired > 0 {
-		line.schedule.noteExpiry()
+		line.schedule.NoteExpiry()
 	}
 }
 
@@ -90,7 +90,7 @@ func (p place) noteProbe() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
 	if p.isFirst() {
-		p.queue.line.schedule.noteProbe()
+		p.queue.line.schedule.NoteProbe()
 	}
 }
 
@@ -98,7 +98,7 @@ func (p place) noteProbe() {
 func (p place) leavePermits() {
 	p.queue.mu.Lock()
 	defer p.queue.mu.Unlock()
-	if p.isFirst() && p.queue.line.schedule.probe == probeNext {
+	if p.isFirst() && p.queue.line.schedule.IsNext() {
 		p.stepAside()
 		p.queue.start()
 	}

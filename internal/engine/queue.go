@@ -4,6 +4,9 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/back"
+	"github.com/redisson-go/rratelimiter/internal/turns"
 )
 
 // maxAbandoned is how many hanging batches of a limiter are left alone. Each
@@ -43,7 +46,7 @@ type queue struct {
 	line            line // refused, waiting
 	unowned         unowned
 	lastReply       lastReply
-	portion         portion // the share of this process among processes of Go
+	portion         turns.Portion // the share of this process among processes of Go
 }
 
 // A releaseList holds calls of Release that no batch has taken yet.
@@ -120,10 +123,10 @@ func (q *queue) lineUp() {
 		q.line.stand(w)
 		if w.Permits > q.lastReply.rate && !ofGroup {
 			q.lastReply.rate = 0
-			q.line.schedule.noteChange()
+			q.line.schedule.NoteChange()
 		}
 		if w.expired() {
-			q.line.schedule.noteExpiry()
+			q.line.schedule.NoteExpiry()
 		}
 	})
 }
@@ -190,7 +193,7 @@ func (q *queue) abandonBatch() {
 		w.remove()
 	}
 	if q.batch.includesLine {
-		q.line.schedule.noteChange()
+		q.line.schedule.NoteChange()
 	}
 	q.abandoned++
 	q.batch.abandoned = true
@@ -257,7 +260,7 @@ func (q *queue) noteUnowned(req *request, err error, kept, unclaimed int64) {
 		q.unowned.withdrawal = &withdrawal{after: req.number, kept: kept, since: time.Now()}
 	}
 	if req.withdrawal != nil || req.isRelease() && req.permits == 0 {
-		q.engine.withdrawals.noteOutcome(settled)
+		q.engine.back.Note(settled)
 	}
 	if late || !settled {
 		q.withdrawLater(late)
@@ -274,16 +277,16 @@ func (q *queue) withdrawLater(late bool) {
 		q.unowned.waitingForRedis = true
 		w.again(q)
 	default:
-		q.unowned.waitingForRedis = q.engine.withdrawals.add(q)
-		if !q.unowned.waitingForRedis || time.Since(w.since) > withdrawFor {
+		q.unowned.waitingForRedis = q.engine.back.Add(q)
+		if !q.unowned.waitingForRedis || time.Since(w.since) > back.GiveUpAfter {
 			q.unowned.withdrawal = nil
 		}
 	}
 }
 
-// withdraw takes back unowned permits, and reports whether any were left: a caller's
+// TakeBack takes back unowned permits, and reports whether any were left: a caller's
 // request may already have taken them back.
-func (q *queue) withdraw() bool {
+func (q *queue) TakeBack() bool {
 	q.mu.Lock()
 	q.unowned.waitingForRedis = false
 	withdraws := q.unowned.withdrawal != nil

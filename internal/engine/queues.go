@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/turns"
 )
 
 // queues holds the queues of an Engine: one for each limiter in use. An unused
@@ -48,8 +50,8 @@ func (qs *queues) lock(l *Limiter) *queue {
 	q.mu.Lock()
 	if !q.inUse {
 		q.limiter, q.inUse = l, true
-		q.lastReply, q.portion = lastReply{}, portion{}
-		q.line.schedule = schedule{}
+		q.lastReply, q.portion = lastReply{}, turns.Portion{}
+		q.line.schedule = turns.Schedule{}
 		q.releases.lastBatchReleased = false
 	}
 	return q
@@ -80,7 +82,7 @@ func (qs *queues) retire(q *queue) {
 	}
 	// The timer calls retire again, and the queue is not deleted if a caller has
 	// come meanwhile.
-	if rest := q.portion.lingerFor(time.Now()); rest > 0 {
+	if rest := q.portion.LingerFor(time.Now()); rest > 0 {
 		q.retireScheduled = true
 		time.AfterFunc(rest, func() {
 			q.mu.Lock()

@@ -31,7 +31,7 @@ type request struct {
 	reserved   []string    // the records that it takes back, if they are those of a reservation
 	start      time.Time
 	givenRate  any   // the text of a GivenRate, nil if acquires set no rate
-	portion    any   // what portion.text says about waiting callers, nil if nothing
+	portion    any   // what turns.Portion says about waiting callers, nil if nothing
 	healed     bool  // heal.lua was called for it
 	drift      int64 // by which the value was wrong then
 	numbers    bool  // a caller wants more than yes or no
@@ -49,36 +49,6 @@ type request struct {
 type run struct{ permits, many int64 }
 
 func (r run) size() int64 { return max(r.many, -r.many) }
-
-// A withdrawal names unowned permits by the requests of the session that may have
-// been granted them: all requests after a number, whose replies never came, and
-// the request with that number beyond the permits that are kept, because some of
-// its callers have left. It goes back with the next request
-// (scripts/release.lua).
-//
-// A number names the permits exactly. A count could not, because it is unknown
-// whether Redis carried the requests out.
-type withdrawal struct {
-	after, kept int64
-	since       time.Time
-	creates     bool // the request sets a rate where none is set
-}
-
-// mayCome reports whether the request may still be carried out although the limiter does not
-// exist: it has been delayed, and will create the limiter. After sessionLife, what it takes
-// comes back when its interval is over.
-func (w *withdrawal) mayCome(err error) bool {
-	return w.creates && errors.Is(err, ErrNotInitialized) && time.Since(w.since) < sessionLife
-}
-
-// again schedules another attempt of the withdrawer, after the time that it has spent trying.
-func (w *withdrawal) again(of withdrawer) {
-	time.AfterFunc(max(withdrawTick, time.Since(w.since)), func() { of.withdraw() })
-}
-
-// keptAll lets a request keep all that it was granted: it is far more than a request
-// takes.
-const keptAll = 1 << 52
 
 // newAcquire returns the request for some runs.
 func newAcquire(l *Limiter, runs []run, withdrawal *withdrawal) *request {

@@ -44,7 +44,6 @@ func (p Part) beyond(plain *wire.Layout) (permits int64, records string) {
 // request, which Redis carries out once. It is not safe for concurrent use.
 type Settlement struct {
 	group  *Group
-	parts  []Part
 	lent   *lentSession // nil before the first attempt
 	number int64
 	start  time.Time
@@ -58,14 +57,15 @@ type lentSession struct {
 	later   *time.Timer // after an error, until the next attempt; puts it back
 }
 
-// Settlement returns the settlement of the members' parts.
-func (g *Group) Settlement(parts []Part) *Settlement { return &Settlement{group: g, parts: parts} }
+// Settlement returns a settlement of the members.
+func (g *Group) Settlement() *Settlement { return &Settlement{group: g} }
 
-// Settle asks Redis, and returns the numbers of each member if numbers is true. After an
-// error it may have settled or not, and another attempt finds out.
-func (s *Settlement) Settle(ctx context.Context, numbers bool) ([]Result, error) {
+// Settle asks Redis to settle the members' parts, which are the same for all attempts, and returns the
+// numbers of each member if numbers is true. After an error it may have settled or not, and another attempt
+// finds out.
+func (s *Settlement) Settle(ctx context.Context, parts []Part, numbers bool) ([]Result, error) {
 	pool := &s.group.engine.groups.sessions[s.group.limiters[0].Server()]
-	call := &groupCall{group: s.group, settlement: s, settles: s.parts, numbers: numbers, sessions: pool}
+	call := &groupCall{group: s.group, settlement: s, settles: parts, numbers: numbers, sessions: pool}
 	if err := call.carryOut(ctx, 0); err != nil { // the call may still go on
 		if lent := call.lent; lent != nil { // it was sent
 			lent.later = time.AfterFunc(sessionLife, func() { pool.putOnce(lent) })

@@ -31,8 +31,8 @@ func (q *queue) attend(ctx context.Context) {
 			return
 		}
 		timer.Stop()
-		if q.line.schedule.probe == probeWhenDue {
-			timer.Reset(time.Until(q.line.schedule.dueAt))
+		if q.line.schedule.Timed() {
+			timer.Reset(time.Until(q.line.schedule.DueAt()))
 		}
 		q.mu.Unlock()
 		select {
@@ -46,7 +46,7 @@ func (q *queue) attend(ctx context.Context) {
 			continue
 		}
 		q.mu.Lock()
-		q.line.schedule.noteChange()
+		q.line.schedule.NoteChange()
 		q.start()
 		q.mu.Unlock()
 	}

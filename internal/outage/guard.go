@@ -82,14 +82,15 @@ func (g *Guard) health() Health {
 	return h
 }
 
-// Acquire is Limiter.Acquire under a policy.
-func (g *Guard) Acquire(ctx context.Context, limiter *engine.Limiter, policy Policy, wanted engine.Want) (
-	engine.Result, error,
-) {
+// Acquire asks Redis for permits by acquire, under a policy.
+func (g *Guard) Acquire(
+	ctx context.Context, limiter *engine.Limiter, policy Policy, wanted engine.Want,
+	acquire func(context.Context, *engine.Limiter, engine.Want) (engine.Result, error),
+) (engine.Result, error) {
 	v, err := call{
 		guard: g, limiters: []*engine.Limiter{limiter}, permits: []int64{wanted.Permits}, policy: policy,
 		askRedis: func(wanted engine.Want) ([]engine.Result, error) {
-			v, err := limiter.Acquire(ctx, wanted)
+			v, err := acquire(ctx, limiter, wanted)
 			return []engine.Result{v}, err
 		},
 	}.run(ctx, wanted)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/ahead"
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -33,7 +34,7 @@ type Policy struct {
 	Budget   time.Duration
 	Bounded  bool // Budget is set
 
-	Leasing engine.Leasing // how permits are taken ahead, while Redis is well
+	Leasing ahead.Leasing // how permits are taken ahead, while Redis is well
 }
 
 // With returns the policy with another fallback.

@@ -1,14 +1,12 @@
-package engine
+package turns
 
 import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A portion is how a queue shares its limit with other processes of Go and with Java, while
+// A Portion is how a queue shares its limit with other processes of Go and with Java, while
 // callers stand in line. Each request says how many permits callers wait for here,
 // how many were granted here in the last interval, and how many Java took lately. Redis
 // adds up the processes, and Java as one more (scripts/parts/portion.lua). A process with
@@ -18,7 +16,7 @@ import (
 //
 // While the line is empty, and for a wire.PerClient limit, a request says
 // nothing.
-type portion struct {
+type Portion struct {
 	interval      time.Duration // from the last reply; 0 if unknown
 	lastUsed      time.Time     // when a waiter was last refused or served
 	countsUntil   time.Time     // the line counts until two intervals after a refusal
@@ -52,7 +50,7 @@ func (j *javaPart) note(permits int64, now time.Time) {
 // That is longer than a distant process needs to ask for them, and at most a twentieth of
 // an interval, the part that a dead process leaves unused. A waiter of Redisson wakes up
 // to 100 ms late, a tick of its timer. acquire.lua uses the same times.
-func (p *portion) leftFor() time.Duration {
+func (p *Portion) leftFor() time.Duration {
 	if p.beside {
 		return min(110*time.Millisecond, p.interval/2)
 	}
@@ -63,7 +61,7 @@ func (p *portion) leftFor() time.Duration {
 // or a quarter of its portion. Permits return as far apart as they were taken. Permits
 // taken all at once return at once, and a caller that came just after that would wait for
 // two intervals. acquire.lua uses the same time.
-func (p *portion) burstEvery() time.Duration { return p.interval / 8 }
+func (p *Portion) burstEvery() time.Duration { return p.interval / 8 }
 
 // A taking is permits that a request was granted.
 type taking struct {
@@ -80,26 +78,20 @@ const mostTakings = 256
 // stay exact in Lua.
 const mostWaited = 1 << 50
 
-// noteBatch records the outcome of a request that was sent at a time.
-func (p *portion) noteBatch(outcome batchOutcome, reply acquireReply, sent time.Time) {
-	p.noteGranted(outcome.toWaiters, outcome.atOnce, sent)
+// NoteReply records what the reply to a request says of Java, which holds java permits, below 0 if that
+// was not counted, and what the request was granted: toWaiters, and atOnce to callers that do not wait.
+func (p *Portion) NoteReply(toWaiters, atOnce, java int64, sent time.Time) {
+	p.noteGranted(toWaiters, atOnce, sent)
 	p.paced = false
-	if reply.java >= 0 {
-		p.java.note(reply.java, sent)
-	}
-	if first := outcome.refused; first.waiter != nil {
-		left := int64(0)
-		if first.again {
-			left = max(0, reply.left)
-		}
-		p.beside = reply.beside
-		p.noteRefusal(wire.Milliseconds(reply.interval), wire.Microseconds(first.wait), left, sent)
+	if java >= 0 {
+		p.java.note(java, sent)
 	}
 }
 
-// noteRefusal records that a waiter stands in line until its permits are due, and
-// how many permits were left to other processes.
-func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.Time) {
+// NoteRefusal records that a waiter stands in line until its permits are due; how many permits were left to
+// other processes; and whether some of them to Java (beside).
+func (p *Portion) NoteRefusal(interval, due time.Duration, left int64, beside bool, now time.Time) {
+	p.beside = beside
 	switch {
 	case interval > 0:
 		p.interval = interval
@@ -115,7 +107,7 @@ func (p *portion) noteRefusal(interval, due time.Duration, left int64, now time.
 
 // noteLeft records how many permits are left to other processes or to Java now. If there
 // are fewer than before, those that were left first have been taken.
-func (p *portion) noteLeft(permits int64, now time.Time) {
+func (p *Portion) noteLeft(permits int64, now time.Time) {
 	for _, l := range p.left {
 		permits -= l.permits
 	}
@@ -135,12 +127,12 @@ func (p *portion) noteLeft(permits int64, now time.Time) {
 	}
 }
 
-// waits reports whether this process does not yet take available permits.
-func (p *portion) waits() bool { return p.paced || len(p.left) > 0 }
+// Waits reports whether this process does not yet take available permits.
+func (p *Portion) Waits() bool { return p.paced || len(p.left) > 0 }
 
-// nextLook returns when this process may take the next burst, or permits that were
+// NextLook returns when this process may take the next burst, or permits that were
 // left to other processes, or sooner the permits that come back here first.
-func (p *portion) nextLook(now time.Time) time.Time {
+func (p *Portion) NextLook(now time.Time) time.Time {
 	if p.paced {
 		at := now
 		p.recent(now, func(t taking) { at = t.at.Add(p.burstEvery()) })
@@ -159,16 +151,16 @@ func (p *portion) nextLook(now time.Time) time.Time {
 	return at
 }
 
-// lingerFor returns how long callers that were served from the line may still return,
+// LingerFor returns how long callers that were served from the line may still return,
 // below 0 if no longer.
-func (p *portion) lingerFor(now time.Time) time.Duration {
+func (p *Portion) LingerFor(now time.Time) time.Duration {
 	const longest = time.Second
 	return min(p.countsUntil.Sub(now), p.lastUsed.Add(longest).Sub(now))
 }
 
 // noteGranted records a grant to waiting callers. Permits that callers take at
 // once, by Allow, do not count against the line.
-func (p *portion) noteGranted(permits, atOnce int64, now time.Time) {
+func (p *Portion) noteGranted(permits, atOnce int64, now time.Time) {
 	if permits+atOnce <= 0 || !p.countsUntil.After(now) {
 		return
 	}
@@ -185,9 +177,9 @@ func (p *portion) noteGranted(permits, atOnce int64, now time.Time) {
 	p.takings = append(p.takings, taking{now, permits, atOnce})
 }
 
-// noteReleased records permits that went back, the newest first, as in release.lua: they no
+// NoteReleased records permits that went back, the newest first, as in release.lua: they no
 // longer count against the line.
-func (p *portion) noteReleased(permits int64) {
+func (p *Portion) NoteReleased(permits int64) {
 	for last := len(p.takings) - 1; permits > 0 && last >= 0; last-- {
 		t := &p.takings[last]
 		atOnce := min(permits, t.atOnce)
@@ -201,9 +193,9 @@ func (p *portion) noteReleased(permits int64) {
 	}
 }
 
-// text returns the argument of a request about the portion, while callers wait for
+// Text returns the argument of a request about the portion, while callers wait for
 // waited permits; nil for none.
-func (p *portion) text(waited int64, goOnly bool, now time.Time) any {
+func (p *Portion) Text(waited int64, goOnly bool, now time.Time) any {
 	if !p.countsUntil.After(now) {
 		return nil
 	}
@@ -244,7 +236,7 @@ func (p *portion) text(waited int64, goOnly bool, now time.Time) any {
 }
 
 // recent calls f with the takings of the last burstEvery, the newest first.
-func (p *portion) recent(now time.Time, f func(taking)) {
+func (p *Portion) recent(now time.Time, f func(taking)) {
 	for i := len(p.takings) - 1; i >= 0 && now.Sub(p.takings[i].at) < p.burstEvery(); i-- {
 		f(p.takings[i])
 	}
