@@ -297,14 +297,18 @@ func (l *RateLimiter) decide(ctx context.Context, wanted engine.Want) (v engine.
 	if err = k.Check(ctx, wanted.Permits, 1); err != nil {
 		return v, err
 	}
-	above, leases := l.client.ahead, l.policy.Leasing.Longest > 0
-	if !guard.Off() && above.Decide(k, leases, &wanted, &v) {
+	above, leases, off := l.client.ahead, l.policy.Leasing.Longest > 0, guard.Off()
+	knows := leases || above.Remember > 0
+	if knows && !off && above.Decide(k, leases, &wanted, &v) {
 		return v, nil
 	}
-	if l.policy.Bounded || guard.Off() {
+	switch {
+	case l.policy.Bounded || off:
 		v, err = guard.Acquire(ctx, k, l.policy, wanted, above.Acquire)
-	} else {
+	case knows:
 		v, err = above.Acquire(ctx, k, wanted)
+	default:
+		v, err = k.Acquire(ctx, wanted)
 	}
 	if leases && err == nil && !v.Degraded {
 		above.NoteAsked(k, l.policy.Leasing, &wanted, &v)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/turns"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -166,7 +167,7 @@ func (b *batch) take() *request {
 	b.waiting, b.began = len(b.waiters), now
 	if acquires && !gives {
 		b.request = newAcquire(q.limiter, b.runs, q.unowned.withdrawal)
-		if b.patient && q.limiter.Type() == wire.Overall {
+		if q.portion != nil && b.patient && q.limiter.Type() == wire.Overall {
 			b.request.portion = q.portion.Text(b.newlyWaiting+q.line.permits, q.engine.config.GoOnly, now)
 		}
 	} else {
@@ -232,7 +233,9 @@ func (b *batch) add(w *waiter) bool {
 func (b *batch) send(ctx context.Context, req *request) bool {
 	q := b.queue
 	reply, err := req.send(ctx)
-	q.limiter.noteReply(ctx, b.began, err)
+	if q.engine.config.Runner.KeepsDeadlines {
+		q.limiter.noteReply(ctx, b.began, err)
+	}
 	q.mu.Lock()
 	if b.abandoned {
 		q.abandoned--
@@ -246,7 +249,10 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // a cancelled batch says nothing about Redis
 		q.lastReply.failure = err
 	}
-	b.settle(req, reply, b.ended(ctx, err))
+	if err != nil && b.leader != nil {
+		err = b.ended(ctx, err)
+	}
+	b.settle(req, reply, err)
 	q.start()
 	goesOn, idle, done := !b.abandoned, false, b.served
 	if b.abandoned {
@@ -302,8 +308,10 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		return // abandonBatch has recorded that its permits go back
 	}
 	if !req.isRelease() {
-		b.regrant(&outcome)
-	} else if err == nil {
+		if outcome.unclaimed > 0 {
+			b.regrant(&outcome)
+		}
+	} else if err == nil && q.portion != nil {
 		q.portion.NoteReleased(req.permits)
 	}
 	q.noteUnowned(req, err, outcome.toWaiters+outcome.atOnce, outcome.unclaimed)
@@ -321,8 +329,14 @@ func (b *batch) goOn(outcome batchOutcome, reply acquireReply) {
 	if reply.rate > 0 {
 		q.lastReply.rate = reply.rate
 	}
-	q.portion.NoteReply(outcome.toWaiters, outcome.atOnce, reply.java, b.began)
-	if first := outcome.refused; first.waiter != nil {
+	first := outcome.refused
+	if first.waiter != nil && q.portion == nil {
+		q.portion = &turns.Portion{}
+	}
+	if q.portion != nil {
+		q.portion.NoteReply(outcome.toWaiters, outcome.atOnce, reply.java, b.began)
+	}
+	if first.waiter != nil {
 		left := int64(0)
 		if first.again {
 			left = max(0, reply.left)
@@ -330,7 +344,9 @@ func (b *batch) goOn(outcome batchOutcome, reply acquireReply) {
 		q.portion.NoteRefusal(wire.Milliseconds(reply.interval), wire.Microseconds(first.wait), left,
 			reply.beside, b.began)
 	}
-	b.plan(outcome.refused)
+	if !q.line.empty() {
+		b.plan(first)
+	}
 }
 
 // dismiss removes a waiter from the batch: with its result, or into the line. Guarded by
@@ -415,7 +431,7 @@ func (b *batch) plan(first refusal) {
 		return
 	case first.waiter == nil || head.Permits < first.Permits:
 		schedule.NoteChange()
-	case q.portion.Waits():
+	case q.portion != nil && q.portion.Waits():
 		schedule.NoteTurn(q.portion.NextLook(b.began), b.began, time.Now())
 	default:
 		schedule.NoteRefusal(first.wait, b.began, time.Now())

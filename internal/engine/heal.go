@@ -36,7 +36,7 @@ func (l *Limiter) plainly(
 
 // asksForHeal reports whether a script has judged nothing (scripts/parts/plain.lua): it replies
 // the number of the limiter that is not plain.
-func asksForHeal(reply redisx.Reply) bool { return reply.Len() == 1 }
+func asksForHeal(reply redisx.Reply) bool { return !reply.Brief && reply.Len() == 1 }
 
 // heal makes the limiter plain (scripts/heal.lua), and returns the permits by which its value
 // was wrong. given is the text of the GivenRate of the call that needs it, nil if it has none.

@@ -14,7 +14,7 @@ import (
 // is cancelled. A cancellation before the deadline takes effect late once, if Redis is
 // silent: after that, callers can leave until Redis has replied again.
 func (l *Limiter) keepsDeadline(ctx context.Context, wanted Want) bool {
-	if !l.engine.config.Runner.KeepsDeadlines || l.engine.silent[l.Server()].Load() {
+	if l.engine.silent[l.Server()].Load() {
 		return false
 	}
 	_, dated := ctx.Deadline()
@@ -71,11 +71,11 @@ func (b *batch) lead(w *waiter, req *request) {
 	}
 }
 
-// ended returns the error of a batch. A leader whose timeout or budget has ended the
+// ended returns the error of a batch that its leader has sent. A leader whose timeout or budget has ended the
 // request leaves as other callers do. Guarded by mu.
 func (b *batch) ended(ctx context.Context, err error) error {
 	why := context.Cause(ctx)
-	if err == nil || b.leader == nil || why != limit.ErrNoAnswer && why != errSilent || redisx.Final(err) {
+	if why != limit.ErrNoAnswer && why != errSilent || redisx.Final(err) {
 		return err
 	}
 	cause := err
@@ -88,11 +88,9 @@ func (b *batch) ended(ctx context.Context, err error) error {
 	return unanswered(why, cause)
 }
 
-// noteReply records whether the server of the limiter replies in time, for keepsDeadline.
+// noteReply records whether the server of the limiter replies in time, for keepsDeadline. Both are called if
+// go-redis keeps deadlines.
 func (l *Limiter) noteReply(ctx context.Context, sent time.Time, err error) {
-	if !l.engine.config.Runner.KeepsDeadlines {
-		return
-	}
 	silent := time.Since(sent) > hangsAfter || err != nil && !redisx.Final(err)
 	before := &l.engine.silent[l.Server()]
 	if silent != before.Load() && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {

@@ -257,7 +257,9 @@ func (l *Limiter) Release(ctx context.Context, permits int64) error {
 func (l *Limiter) ask(ctx context.Context, wanted Want) (Result, error) {
 	q := l.engine.queues.enter(l)
 	w := l.engine.queues.newWaiter(ctx, wanted)
-	w.staysForReply = w.staysForReply || l.keepsDeadline(ctx, wanted)
+	if l.engine.config.Runner.KeepsDeadlines && !w.staysForReply {
+		w.staysForReply = l.keepsDeadline(ctx, wanted)
+	}
 	if toLead := q.arrive(w); toLead != nil {
 		q.batch.lead(w, toLead)
 	}

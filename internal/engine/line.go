@@ -46,12 +46,10 @@ func (ln *line) probes() bool {
 	return ln.schedule.IsNext() && !ln.empty() && !ln.first.ofGroup()
 }
 
-// notify wakes the goroutine that probes the line. It also wakes the Group's
+// notify wakes the goroutine that probes the line (attended). It also wakes the Group's
 // caller at the head, whose turn may have come.
 func (ln *line) notify() {
-	if ln.attended {
-		wake(ln.wake)
-	}
+	wake(ln.wake)
 	if ln.first.ofGroup() && ln.schedule.IsNext() {
 		wake(ln.first.ticket.wake)
 	}

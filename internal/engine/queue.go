@@ -46,7 +46,7 @@ type queue struct {
 	line            line // refused, waiting
 	unowned         unowned
 	lastReply       lastReply
-	portion         turns.Portion // the share of this process among processes of Go
+	portion         *turns.Portion // the share of this process among others; nil until a waiter is refused
 }
 
 // A releaseList holds calls of Release that no batch has taken yet.
@@ -166,7 +166,9 @@ func (q *queue) start() {
 			q.close()
 		}
 	}
-	q.line.notify()
+	if q.line.attended {
+		q.line.notify()
+	}
 }
 
 // pause ends a series of batches, and reports whether the queue is idle after

@@ -50,7 +50,7 @@ func (qs *queues) lock(l *Limiter) *queue {
 	q.mu.Lock()
 	if !q.inUse {
 		q.limiter, q.inUse = l, true
-		q.lastReply, q.portion = lastReply{}, turns.Portion{}
+		q.lastReply, q.portion = lastReply{}, nil
 		q.line.schedule = turns.Schedule{}
 		q.releases.lastBatchReleased = false
 	}
@@ -82,15 +82,17 @@ func (qs *queues) retire(q *queue) {
 	}
 	// The timer calls retire again, and the queue is not deleted if a caller has
 	// come meanwhile.
-	if rest := q.portion.LingerFor(time.Now()); rest > 0 {
-		q.retireScheduled = true
-		time.AfterFunc(rest, func() {
-			q.mu.Lock()
-			q.retireScheduled = false
-			q.mu.Unlock()
-			qs.retire(q)
-		})
-		return
+	if q.portion != nil {
+		if rest := q.portion.LingerFor(time.Now()); rest > 0 {
+			q.retireScheduled = true
+			time.AfterFunc(rest, func() {
+				q.mu.Lock()
+				q.retireScheduled = false
+				q.mu.Unlock()
+				qs.retire(q)
+			})
+			return
+		}
 	}
 	q.inUse = false
 	delete(qs.byHash, q.limiter.Hash)

@@ -157,7 +157,9 @@ func (req *request) sendAgain(ctx context.Context, heals bool, sent int, began t
 func (req *request) next() *redisx.Call {
 	call := &req.call
 	call.Script, call.Args, call.Start, call.Table = req.script, req.args(), req.start, req.numbers
-	call.Done = req.confirmable()
+	if req.limiter.engine.config.Runner.Confirm.Replicas > 0 {
+		call.Done = req.confirmable()
+	}
 	return call
 }
 
@@ -166,7 +168,7 @@ func (req *request) next() *redisx.Call {
 // its permits come back anyway.
 func (req *request) confirmable() func(redisx.Reply) bool {
 	switch {
-	case req.limiter.engine.config.Runner.Confirm.Replicas == 0, req.isRelease() && req.permits == 0:
+	case req.isRelease() && req.permits == 0:
 		return nil
 	case req.isRelease():
 		return func(reply redisx.Reply) bool { return !asksForHeal(reply) && changedAnything(reply) }
@@ -256,7 +258,8 @@ func (req *request) args() arguments {
 	if req.portion != nil {
 		args.put(argPortion, req.portion)
 	}
-	if !req.lone() {
+	// The script does not need the run of a single caller.
+	if len(req.runs) > 1 || len(req.runs) == 1 && req.runs[0].size() > 1 {
 		args.putRuns(req.runs)
 	}
 	return args
@@ -281,12 +284,6 @@ func (args *arguments) putRuns(runs []run) {
 	}
 }
 
-// lone reports whether the request is that of a single caller. The script then
-// does not need its run.
-func (req *request) lone() bool {
-	return len(req.runs) == 0 || len(req.runs) == 1 && req.runs[0].size() <= 1
-}
-
 // arguments are ARGV. Limiter.runOn fills in the first one, the type, because a
 // retry may have another type.
 type arguments []any
@@ -301,7 +298,7 @@ func (args *arguments) put(i int, v any) {
 	for len(*args) < i {
 		*args = append(*args, "")
 	}
-	args.set(i, v)
+	(*args)[i-1] = v
 }
 
 // changedAnything is Call.Done of operations that reply above 0 after a change.

@@ -137,7 +137,10 @@ func (w *waiter) queued() time.Duration {
 // finish sends to ready.
 func (w *waiter) finish(v Result, err error) {
 	w.remove()
-	v.Queued, v.Replaced = w.queued(), w.replaced
+	v.Replaced = w.replaced
+	if !w.inLineSince.IsZero() {
+		v.Queued = w.queued()
+	}
 	w.state, w.outcome, w.err = answered, v, err
 }
 
