@@ -147,21 +147,15 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "algorithms", about: "the limiters of limit/, with 1,000 users",
+		name: "algorithms", about: "the other limiters of limit/, with 1,000 users",
 		terms: terms{many, time.Hour}, keys: 1000, crowds: []crowd{{1, 1}, {64, 1}},
 		warmup: 100 * time.Millisecond, span: 500 * time.Millisecond,
 		rows: []contestant{
-			inLimit("fixedwindow", fixedwindow.Window{Rate: many, Interval: time.Hour}.OnRedis),
-			rivalUlule, rivalRueidis,
 			inLimit("leakybucket.Meter",
 				leakybucket.Meter{Capacity: many, Rate: many, Interval: time.Hour}.OnRedis),
-			rivalRate,
 			// More than a permit for each µs: a queue grants one by one.
 			inLimit("leakybucket.Queue",
 				leakybucket.Queue{Rate: 1 << 40, Interval: time.Second, Capacity: many}.OnRedis),
-			inLimit("tokenbucket",
-				tokenbucket.Bucket{Capacity: many, Rate: many, Interval: time.Hour}.OnRedis),
-			inLimit("slidingwindow.Counter", slidingwindow.Counter{Rate: many, Interval: time.Hour}.OnRedis),
 			inLimit("slidingwindow.Log", slidingwindow.Log{Rate: many, Interval: time.Hour}.OnRedis),
 		},
 		columns: []column{
