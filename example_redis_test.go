@@ -25,6 +25,6 @@ func ExampleClient_Redis() {
 		log.Fatal(err)
 	}
 	r, err := users.For("alice").Allow(context.Background(), 5)
-	fmt.Println(r.Allowed, r.Remaining, r.Degraded, err)
-	// Output: true 15 false <nil>
+	fmt.Println(r.Allowed, r.Remaining, err)
+	// Output: true 15 <nil>
 }
