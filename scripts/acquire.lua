@@ -50,20 +50,17 @@ end
 
 local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
-local quota, spent, used, refused, idle = share and share.quota, 0, 0, false, not held
-local answers, walked = nil, nil
+local quota, spent, used, refused, idle, whole = share and share.quota, 0, 0, false, not held, true
+local answers, walked = {}, nil
 -- If a call that was carried out before does not get all its permits, the rate has grown since: a request
 -- that was above it, and kept no other ones back, is refused now. So in a second turn requests for more
 -- than the call holds keep none back.
 for turn = 1, held and 2 or 1 do
-  answers, refused, used = nil, false, 0
-  for run = RUNS, lone and RUNS or #ARGV, 2 do
-    local n, many = all, 1
-    if not lone then
-      n, many = tonumber(ARGV[run]), tonumber(ARGV[run + 1])
-    end
+  used, refused, whole = 0, false, true
+  for run = RUNS, math.max(RUNS, #ARGV), 2 do
+    local n, many = tonumber(ARGV[run] or all), tonumber(ARGV[run + 1] or 1)
     local inline, granted, wait = many < 0, 0, 0
-    many = inline and -many or many
+    many = math.abs(many)
     local judged = not inline or not refused
     if n <= rate and interval <= 0 then
       granted = many
@@ -89,9 +86,8 @@ for turn = 1, held and 2 or 1 do
     end
     idle = idle and n > rate
     if granted < many then
-      if more and n <= rate and not held then
-        return { member }
-      elseif n > rate then
+      whole = false
+      if n > rate then
         wait = -1
       elseif not judged then
         wait = 0
@@ -100,27 +96,16 @@ for turn = 1, held and 2 or 1 do
       elseif wait == 0 then
         -- include parts/until.lua
       end
-      if inline and n <= rate and (turn == 1 or n <= held) then
-        refused = true
-      end
-      if not answers then
-        answers = {}
-        for before = RUNS, run - 2, 2 do
-          answers[#answers + 1] = math.abs(ARGV[before + 1])
-          answers[#answers + 1] = 0
-        end
-      end
+      refused = refused or inline and n <= rate and (turn == 1 or n <= held)
     end
-    if answers then
-      answers[#answers + 1] = granted
-      answers[#answers + 1] = wait
+    if granted < many or not lone then
+      answers[run - RUNS + 1], answers[run - RUNS + 2] = granted, wait
     end
   end
   if used == held then
     break
   end
 end
-local whole = not answers
 -- include parts/newest.lua
 local taken, took = held and 0 or spent, nil
 local after = asked and taken > 0 and math.max(reset, lease + interval) or reset

@@ -41,9 +41,6 @@ do
   if n > rate then
     wait, never = -1, true
   elseif n > value and interval > 0 then
-    if more and not held then
-      return { member }
-    end
     -- include parts/until.lua
   end
   local size = #records / math.max(1, math.ceil(n / FULL))

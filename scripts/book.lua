@@ -21,7 +21,6 @@ local BOOKED = 12
 local field, booked = ARGV[2] .. '.0', 0
 local last = string.match(redis.call('HGET', KEYS[1], field) or '', '^%d+')
 if interval > 0 and (not last or last < ARGV[3]) then
-  -- include parts/count.lua
   for i = BOOKED, #ARGV - 1, 2 do
     local time = math.min(tonumber(ARGV[i]), now)
     if time > now - interval

@@ -40,7 +40,6 @@ end
 local left, whole, again = wanted, {}, 0
 live = live or redis.call('ZCARD', KEYS[3])
 if wanted > 0 then
-  -- include parts/count.lua
   -- include parts/find.lua
 end
 local found = wanted - math.max(0, left)
@@ -50,7 +49,7 @@ if not withdraws or again == 0 then -- otherwise the same request comes again, f
 end
 redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %s %d %s', last, dated, amount - found, where) .. tail)
 -- include parts/sessions.lua
-value = left >= 0 and more == false and #whole == live and rate or math.min(rate, value + found)
+value = left >= 0 and #whole == live and rate or math.min(rate, value + found)
 if left < 0 then
   -- include parts/packed.lua
   -- include parts/add.lua

@@ -32,7 +32,7 @@ if ARGV[5] == '1' and exists and before[3] == ARGV[1] then
   -- The rate replaces those of all versions, whose records count no longer. The keys live for the keep alive
   -- from now on, whatever they have left; and exactly, as with Redisson, where no permits are outstanding.
   longest, given, span = '', '', interval
-  dead = more and dead or gone
+  dead = gone
   if keep > 0 and not first[1] then
     span = -1000 -- ms: write.lua adds a second
   end

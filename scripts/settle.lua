@@ -51,9 +51,6 @@ do
     -- include parts/late.lua
     local reserved, free, extra = tonumber(ARGV[place + 2]), tonumber(ARGV[place + 3]), tonumber(took) or 0
     local beyond, idle = ARGV[place + 6] or '', tonumber(ARGV[place + 8] or '')
-    if more and asked then
-      return { member }
-    end
     local size = #beyond / math.max(1, math.ceil(extra / FULL))
     local width = #records / math.max(1, math.ceil(reserved / FULL))
     -- changes has each record that changes, its new name, '' if all of its permits go back, and its time
@@ -72,7 +69,6 @@ do
       elseif not time then
         break -- the last record goes first
       elseif freed < free and ms > now - span then
-        -- include parts/count.lua
         -- include parts/packed.lua
         local n = count(record)
         local back = math.min(n, free - freed)

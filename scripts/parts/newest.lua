@@ -6,7 +6,6 @@ if asked and first[1] then
   local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
   local latest = tonumber(newest[2]) or math.huge
   if latest > now then
-    -- include parts/ahead_of.lua
     local far
     far, latest = tooFar(newest[1], latest)
     if far and timed and not healed then

@@ -3,8 +3,8 @@
 -- but the hint of checked.lua, and the Client calls heal.lua and sends the call again.
 --
 -- Plain is a limiter whose keys are of their kinds, and whose fields are integers up to 2^53; whose oldest
--- record is not too far ahead; and whose value can be believed, or can be put right by the sum of at most
--- LIVE records. The value is summed in four cases:
+-- record is not too far ahead; of whose records no more than DEAD have expired; and whose value can be
+-- believed, or put right by the sum of at most LIVE records. The value is summed in three cases:
 --   1. It cannot be right: it is missing, or above the rate; or some records have expired, and it leaves
 --      less than a permit to each of the others.
 --   2. It may be that of another rate or interval: it is an own value without a voucher (write.lua), the
@@ -38,13 +38,13 @@
 --   stored, value   the value string, nil if it is no integer; the permits that are left
 --   drift           permits by which the value was wrong: above 0 if it was too small
 --   gone, dead      how many records have expired, from the oldest on; how many of these are to be removed
---   more            further records have expired that still count: a call counts up to DEAD of them. So a
---                   call that lacks permits must not be judged
 --   first, since    the oldest record that counts, empty if there is none; its time
 --   recent, look    the session is of these ten seconds; it must note that the value was looked at
 --   vouched         the value is not an own one, or has a voucher of these ten seconds
 
 -- include parts/config.lua
+-- include parts/count.lua
+-- include parts/ahead_of.lua
 local DEAD, LIVE, MANY, FEW, IN, DIE = 1000, member and 2000 or 5000, 4000, 10, 17, 250
 local believed, sums = value, not value or value > rate or value < -MOST or not member and value < 1
 
@@ -63,21 +63,18 @@ elseif since and since <= now - interval then
   first = live > 0 and redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES') or {}
   local piece = math.floor(since / interval)
   since = tonumber(first[2]) or math.huge
-  sums = sums or dead <= DEAD and (live <= FEW or math.floor(since / interval) ~= piece)
+  sums = sums or live <= FEW or math.floor(since / interval) ~= piece
 elseif since and not recent and not sums and not healed then
   look = f[5] or now % IN == 0
 end
-local more = dead > DEAD
-if more and not member and live <= LIVE then
-  believed, sums, more = nil, true, false
-elseif more and member and (sums or live == 0 or span > interval) then
-  return { member }
-elseif more then
-  dead = DEAD
+if dead > DEAD then
+  if member then
+    return { member }
+  end
+  believed, sums = nil, true
 end
 
 if first[1] and since > now then
-  -- include parts/ahead_of.lua
   local far
   far, since = tooFar(first[1], since)
   if far and timed and not healed then
@@ -85,50 +82,44 @@ if first[1] and since > now then
   end
 end
 
+local few, sum = false, 0
 if sums or look then
   live = live or redis.call('ZCARD', KEYS[3])
-  if look and live > FEW then
-    -- include parts/checked.lua
-    sums = due
-  end
-  if sums and live > LIVE and not healed then
-    return { member }
-  end
-  sums = sums and live <= (healed and member and MANY or LIVE) -- heal.lua leaves reservations
+  few = look and live <= FEW
 end
-local few, sum, from, turns = look and live <= FEW, 0, believed and 0 or gone, 0
-if gone > 0 and believed or sums or few then
-  turns = 2
-end
-for turn = 1, turns do
-  local some = redis.call('ZRANGE', KEYS[3], from, (sums or few) and '-1' or (more and dead or gone) - 1)
-  for i = 1, #some do
-    local a, b, c, d = string.byte(some[i], -4, -1) -- count.lua
-    local n = d and a + b * 256 + c * 65536 + d * 16777216 or 0
-    if from + i <= gone then
-      back = back + n
-    else
-      sum = sum + n
-    end
+if few then
+  for _, record in ipairs(redis.call('ZRANGE', KEYS[3], '0', '-1')) do
+    sum = sum + count(record)
   end
-  if turn == 2 or sums or few or more or live > LIVE or value + back + live <= rate then
-    break
-  end
-  from, sums = gone, true -- a record holds a permit or more, so the value is wrong
 end
-if few and rate - sum ~= value then
+if look and (not few or rate - sum ~= value) then
   -- include parts/checked.lua
   sums = due
 end
-if not first[1] and not more then
+if sums and live > LIVE and not healed then
+  return { member }
+end
+sums = sums and live <= (healed and member and MANY or LIVE) -- heal.lua leaves reservations
+if gone > 0 and believed then
+  for _, record in ipairs(redis.call('ZRANGE', KEYS[3], '0', gone - 1)) do
+    back = back + count(record)
+  end
+  sums = sums or live <= LIVE and value + back + live > rate -- a record holds a permit or more
+end
+if sums and not few then
+  for _, record in ipairs(redis.call('ZRANGE', KEYS[3], gone, '-1')) do
+    sum = sum + count(record)
+  end
+end
+if not first[1] then
   value = rate
 elseif sums then
   value = rate - sum
 else
   value = (value or stored or 0) + back
-  if gone > 0 and value + live + (more and gone - dead or 0) > rate and not healed then
+  if gone > 0 and value + live > rate and not healed then
     return { member }
-  elseif healed and live then -- a record holds a permit or more
+  elseif healed and live then
     value = math.min(value, rate - live)
   end
 end

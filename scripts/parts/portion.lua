@@ -54,7 +54,6 @@ end
 share = { quota = nil, paced = false, beside = false, java = nil, wants = wants, crowd = crowd,
   till = noted == wants and till or 0 }
 if counts == '1' then -- the outstanding permits, times the part of Java in the newest 100 records
-  -- include parts/count.lua
   -- include parts/go.lua
   local java, sum, newest = 0, 0, redis.call('ZRANGE', KEYS[3], '-100', '-1')
   for i = 1, #newest do

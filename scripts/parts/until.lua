@@ -7,7 +7,6 @@
 -- too many to be read at once, they must be joined first: heal.lua. After it, the time of the last record
 -- that was read is a lower bound, and wait is below 0 then.
 
--- include parts/count.lua
 local PAGE, PAGES = 100, 20
 local need, sum, full = n - value + spent, 0, true
 local rank = count(first[1] or '') >= need and gone
@@ -41,14 +40,11 @@ if rank == gone then
   ms = math.ceil(since) + interval - now
 elseif rank or bound then
   local record = redis.call('ZRANGE', KEYS[3], rank or bound, rank or bound, 'WITHSCORES')
-  -- include parts/ahead_of.lua
   local far, time = tooFar(record[1], tonumber(record[2]) or math.huge)
   if far and timed and not healed then
     return { member }
   end
   ms = time + interval - now
-elseif sum + spent < need then
-  ms = 0
 end
 wait = math.max(1, math.min(MOST, ms * 1000 - us, ends - us))
 if bound then
