@@ -10,8 +10,7 @@ end
 
 local there, set, endless, was, lasted = f[1] and f[2] and f[3], given ~= '', false, nil, 0
 if there and set then
-  set = string.sub(given, -1) == '1'
-    and string.sub(given, 1, -2) ~= f[1] .. ' ' .. f[2] .. ' ' .. (f[4] or 0) .. ' '
+  set = given ~= f[1] .. ' ' .. f[2] .. ' ' .. (f[4] or 0) .. ' 1' and string.sub(given, -1) == '1'
 end
 local replaces = there and set
 if set then
