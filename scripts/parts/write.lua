@@ -45,13 +45,13 @@ if change ~= 0 and (not stored or type(redis.pcall('INCRBY', KEYS[2], step)) == 
 end
 local SECOND, MINUTE = 1000, 60000 -- ms; with a short interval, keys should not come and go with every call
 if ttl and keep > 0 then
-  local lives, values, records = 0, 0, 0
-  if given ~= '' and there then
-    lives, values, records =
-      redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3])
+  local lives = given ~= '' and there and redis.call('PTTL', KEYS[1]) or 0
+  local renews = lives < math.max(keep - keep / 8, span + lease + SECOND)
+  if not renews then
+    local values, records = redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3])
+    renews = lives > values or values > records or records > lives + span + SECOND
   end
-  if lives < math.max(keep - keep / 8, span + lease + SECOND) or lives > values or values > records
-    or records > lives + span + SECOND then
+  if renews then
     lives = string.format('%d', math.max(keep, span + SECOND))
     redis.call('PEXPIRE', KEYS[1], lives)
     redis.call('PEXPIRE', KEYS[2], lives)
