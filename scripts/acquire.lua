@@ -14,8 +14,8 @@
 -- ARGV[7]    if a copy of this call may have reached the server before: the ms since it was first sent
 -- ARGV[8]    1 if a caller asks for numbers
 -- ARGV[9]    1 if heal.lua was called for this call
+-- ARGV[10]   the given rate (parts/plain.lua); missing or empty where a rate must be set
 -- ARGV[12]   minus the ms of a lease, whose record is dated by its end; missing, empty or 0 for none
--- ARGV[13]   the given rate (parts/plain.lua); missing or empty where a rate must be set
 -- ARGV[14]   missing or empty if no caller of this Client stood in line lately (parts/portion.lua)
 -- ARGV[15..] missing for a single request. Otherwise runs of equal requests: for each run the permits of one
 --            request, and how many requests there are. That number is negative for requests that stand in
@@ -36,7 +36,7 @@
 
 -- include parts/common_time.lua
 local RUNS, FULL = 15, 4294967295 -- where the runs begin; the permits of a record: it has four bytes for them
-local kind, number, all, given = ARGV[1], ARGV[3], tonumber(ARGV[4]), ARGV[13] or ''
+local kind, number, all, given = ARGV[1], ARGV[3], tonumber(ARGV[4]), ARGV[10] or ''
 local resent, asked, healed = (ARGV[7] or '') ~= '', ARGV[8] == '1', ARGV[9] == '1'
 local lease, timed = ARGV[12] and -(tonumber(ARGV[12]) or 0) or 0, at ~= ARGV[6]
 local lone, member = not ARGV[RUNS], 1

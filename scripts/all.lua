@@ -1,7 +1,7 @@
 -- all.lua: takes permits from several limiters, from all of them or from none.
 --
 -- KEYS       of each limiter three, as in acquire.lua
--- ARGV[1], ARGV[4], ARGV[5], ARGV[13]  of the first limiter, as in acquire.lua: type, permits, records,
+-- ARGV[1], ARGV[4], ARGV[5], ARGV[10]  of the first limiter, as in acquire.lua: type, permits, records,
 --            given rate. Those of the next ones stand in the same order from ARGV[15] on
 -- ARGV[2]    the session of this call alone (sessions in groupcall.go). The hash of each limiter has it: a
 --            limiter may expire or be deleted before a copy of the call comes, and the hashes of the other
@@ -25,7 +25,7 @@ local stamp = lease == 0 and at or string.format('%d', now + lease)
 local plan, grants, never, before = {}, true, false, nil
 -- MEMBER
 do
-  local member, kind, amount, records, given = #plan + 1, ARGV[1], ARGV[4], ARGV[5], ARGV[13]
+  local member, kind, amount, records, given = #plan + 1, ARGV[1], ARGV[4], ARGV[5], ARGV[10]
   if member > 1 then
     local from = NEXT + 4 * (member - 2)
     kind, amount, records, given = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]

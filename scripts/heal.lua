@@ -3,7 +3,7 @@
 -- KEYS, ARGV[1], ARGV[2], ARGV[6]: acquire.lua
 -- ARGV[4]  how many records were joined already, from the newest on: 0 at first, -1 if all were
 -- ARGV[5]  the ms within which records are joined; empty at first
--- ARGV[13] the given rate of the call (parts/plain.lua), which counts where none is set; missing or empty for
+-- ARGV[10] the given rate of the call (parts/plain.lua), which counts where none is set; missing or empty for
 --          none
 -- Reply:   {1 to send the call again, 0 if all is done; what ARGV[4] and ARGV[5] are to be then; permits by
 --          which the value was wrong}
@@ -24,7 +24,7 @@ local FULL = 4294967295 -- the permits of a record: it has four bytes for them
 local behind, slice, timed = tonumber(ARGV[4]), tonumber(ARGV[5]), at ~= ARGV[6]
 -- include parts/count.lua
 if behind <= 0 then
-  local kind, given, member = ARGV[1], ARGV[13] or '', 1
+  local kind, given, member = ARGV[1], ARGV[10] or '', 1
   local replaced = string.sub(given, -1) == '1'
   -- include parts/errors.lua
   if given ~= '' and not unread then -- what is set stays until the call replaces it

@@ -2,13 +2,13 @@
 --
 -- KEYS, ARGV[1], ARGV[2], ARGV[6]: acquire.lua
 -- ARGV[4]  the permits that a caller may want
--- ARGV[13] the given rate (parts/plain.lua); missing or empty where a rate must be set
+-- ARGV[10] the given rate (parts/plain.lua); missing or empty where a rate must be set
 -- Reply:   that of acquire.lua to a caller that asks for numbers, with the answers 0, and the us until those
 --          permits are there; 0 if they are there now
 -- Errors:  heal.lua
 
 -- include parts/common_time.lua
-local kind, given, replaced = ARGV[1], ARGV[13] or '', string.sub(ARGV[13] or '', -1) == '1'
+local kind, given, replaced = ARGV[1], ARGV[10] or '', string.sub(ARGV[10] or '', -1) == '1'
 local asked, healed, timed, member = true, true, at ~= ARGV[6], nil
 -- include parts/errors.lua
 -- include parts/plain.lua

@@ -283,7 +283,7 @@ func (call *groupCall) once(ctx context.Context) (redisx.Reply, bool, error) {
 		script, args = settleScripts[len(g.limiters)-1](), call.settleArgs(types)
 	case call.single:
 		// The script of a Limiter does the same in less time. It must not see the last argument.
-		script, args = acquireScript, call.args(types)[:argGivenRate].trimmed()
+		script, args = acquireScript, call.args(types)[:argLease].trimmed()
 	default:
 		script, args = allScripts[len(g.limiters)-1](), call.args(types)
 	}

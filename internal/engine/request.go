@@ -209,12 +209,12 @@ const (
 	argResent    = 7
 	argNumbers   = 8
 	argHealed    = 9 // of all scripts that ask for heal.lua
+	argGivenRate = 10
 	argChannel   = 11
 	argLease     = 12
 	argBooked    = 12 // of book.lua
 	argAfter     = 12 // of release.lua
 	argKept      = 13 // of release.lua
-	argGivenRate = 13
 	argReserved  = 14 // of release.lua
 	argPortion   = 14 // of acquire.lua, as below
 	argRuns      = 15
