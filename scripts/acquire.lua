@@ -25,12 +25,12 @@
 --            granted; for a single request that is refused, without ARGV[14], the us until its permits are
 --            there. In all other cases {2 if a given rate replaces another, and 4 more if some permits are
 --            left to Java, and, if those that Java holds were counted, 8 times one more than they are;
---            rate; permits left, may be negative; ms until all permits are back, without those granted now;
---            the same with them; the interval in ms; the permits by which the value was wrong; and two
---            answers for each run: how many of its requests are granted, from the first on, and about the
---            first that is not: the us until its permits are there; 0 if it was refused for its place in
---            line; -1 if they never are; below -1, minus the us until it may look again}. The two times are
---            0 if no caller asks for them
+--            rate; permits left, may be negative; ms until all permits are back, without those granted now,
+--            or 0 if all are granted and no record lies ahead; the same with them; the interval in ms; the
+--            permits by which the value was wrong; and two answers for each run: how many of its requests are
+--            granted, from the first on, and about the first that is not: the us until its permits are there;
+--            0 if it was refused for its place in line; -1 if they never are; below -1, minus the us until it
+--            may look again}. The two times are 0 if no caller asks for them
 -- Errors:    NOTINIT and OTHERTYPE (the limiter has the other type: send the script again with its keys). A
 --            script that replies one of these has written nothing
 
@@ -106,7 +106,13 @@ for turn = 1, held and 2 or 1 do
     break
   end
 end
--- include parts/newest.lua
+local reset, ahead = 0, true
+if asked and not answers and spent > 0 and first[1] then -- each caller reads the time with what is granted now
+  ahead = redis.call('ZCOUNT', KEYS[3], '(' .. at, '+inf') > 0
+end
+if ahead then
+  -- include parts/newest.lua
+end
 local taken, took = held and 0 or spent, nil
 local after = asked and taken > 0 and math.max(reset, lease + interval) or reset
 local writes, stamp = not idle or resent or look, lease == 0 and at or string.format('%d', now + lease)

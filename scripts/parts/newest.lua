@@ -1,7 +1,6 @@
--- newest.lua: sets reset, the ms until all permits are back, without those granted now; 0 if no caller asks
--- for it.
+-- newest.lua: sets reset, which is 0 before it, to the ms until all permits are back, without those granted
+-- now, if a caller asks for them.
 
-local reset = 0
 if asked and first[1] then
   local newest = redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
   local latest = tonumber(newest[2]) or math.huge
