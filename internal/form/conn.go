@@ -99,6 +99,14 @@ type unsent struct{ error }
 // Unwrap returns the error.
 func (u unsent) Unwrap() error { return u.error }
 
+// Later runs f, which gives permits back, in a goroutine. A Client that is closed waits for it; f still runs if
+// the Client was closed before.
+func (c Conn) Later(f func()) {
+	if c.host == nil || !c.host.Work(func(context.Context) { f() }) {
+		go f()
+	}
+}
+
 // Wait calls wait with a context that also ends when the Client is closed. The error is then that of a closed
 // Client.
 func (c Conn) Wait(ctx context.Context, wait func(ctx context.Context) error) error {

@@ -78,7 +78,7 @@ func (r *remote) take(ctx context.Context, key string, n int64) (permits, form.D
 		reply, unsure, err := r.Runner.Run(ctx, &call)
 		if err != nil {
 			if unsure { // the permits may have been granted
-				go func() { _, _, _ = held.ask(context.WithoutCancel(ctx), true) }()
+				r.Later(func() { _, _, _ = held.ask(context.WithoutCancel(ctx), true) })
 			}
 			return taken{}, fmt.Errorf("rratelimiter: %s: %w", name, err)
 		}

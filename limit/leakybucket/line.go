@@ -142,7 +142,7 @@ func (r reserved) wait(ctx context.Context, key string) (err error) {
 	}
 	return r.Wait(ctx, func(ctx context.Context) error {
 		if pause.For(ctx, time.Duration(d.Retry)*time.Microsecond) != nil {
-			go func() { _ = r.turns.Return(context.WithoutCancel(ctx), key, 1, d) }()
+			r.Later(func() { _ = r.turns.Return(context.WithoutCancel(ctx), key, 1, d) })
 			return left(ctx)
 		}
 		return nil
