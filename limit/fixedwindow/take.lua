@@ -22,7 +22,7 @@ if plain and string.sub(text, LENGTH) == ARGV[3] then
   local used, began = tonumber(string.sub(text, 1, DIGITS)), tonumber(string.sub(text, FROM, TO))
   if used and began and used > 0 and began >= 1 and began <= LATEST then
     if used + n <= rate then
-      redis.call('SETRANGE', KEYS[1], 0, string.format('%13d', used + n)) -- keeps the time to live
+      redis.call('SETRANGE', KEYS[1], '0', string.format('%13d', used + n)) -- keeps the time to live
       return {rate - used - n, ttl * 1000, began}
     elseif used <= MOST then
       return {rate - used, ttl * 1000, 0, ttl * 1000}
@@ -73,7 +73,7 @@ if n > 0 and span < interval then
 end
 -- SETRANGE keeps the time to live.
 if lasts then
-  redis.call('SETRANGE', KEYS[1], 0, string.format('%13d', after))
+  redis.call('SETRANGE', KEYS[1], '0', string.format('%13d', after))
 else
   redis.call('SET', KEYS[1], string.format('%13d %16d %d', after, began, span), 'PX', left)
 end

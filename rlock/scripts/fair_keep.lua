@@ -26,7 +26,7 @@ local number, found = {}, {}
 for i = BEFORE + 1, #ARGV do
   number[ARGV[i]] = i - BEFORE
 end
-local renewed, queue = now, redis.call('LRANGE', KEYS[2], 0, SEEN - 1)
+local renewed, queue = now, redis.call('LRANGE', KEYS[2], '0', SEEN - 1)
 for _, owner in ipairs(queue) do
   if number[owner] then
     found[owner] = true

@@ -32,11 +32,11 @@ if held == 1 then
   -- include parts/limiter.lua
 end
 if held == 0 and (not head or head == owner) then
-  redis.call('HSET', KEYS[1], owner, 1)
+  redis.call('HSET', KEYS[1], owner, '1')
   redis.call('PEXPIRE', KEYS[1], lease)
   local waited = redis.call('ZREM', KEYS[3], owner) == 1
-  redis.call('LREM', KEYS[2], 0, owner)
-  local behind = waited and redis.call('LINDEX', KEYS[2], 0)
+  redis.call('LREM', KEYS[2], '0', owner)
+  local behind = waited and redis.call('LINDEX', KEYS[2], '0')
   if behind then
     -- include parts/java.lua
     if not string.find(behind, GO) then
@@ -48,12 +48,12 @@ if held == 0 and (not head or head == owner) then
 end
 if place > 0 and not redis.call('ZSCORE', KEYS[3], owner) then
   -- include parts/java.lua
-  local last = redis.call('LINDEX', KEYS[2], -1)
+  local last = redis.call('LINDEX', KEYS[2], '-1')
   local score = last and tonumber(redis.call('ZSCORE', KEYS[3], last)) or 0
   if last and not string.find(last, GO) then
     score = math.max(score, now + JAVA) + place
   end
-  redis.call('LREM', KEYS[2], 0, owner) -- it is there if the sorted set was lost
+  redis.call('LREM', KEYS[2], '0', owner) -- it is there if the sorted set was lost
   redis.call('RPUSH', KEYS[2], owner)
   redis.call('ZADD', KEYS[3], math.max(score, now + place), owner)
 end

@@ -27,14 +27,14 @@ redis.call('SET', KEYS[5], had, 'PX', ARGV[3])
 if waited or had == 0 then
   -- include parts/java.lua
   local SOME, rank = 1000, nil -- owners that are looked at
-  local queue = redis.call('LRANGE', KEYS[2], 0, SOME - 1)
+  local queue = redis.call('LRANGE', KEYS[2], '0', SOME - 1)
   for i = 1, #queue - 1 do
     local alone = not string.find(queue[i + 1], GO) and (i == 1 or not string.find(queue[i - 1], GO))
     if queue[i] == owner and alone then
       rank = i - 1
     end
   end
-  redis.call('LREM', KEYS[2], 0, owner)
+  redis.call('LREM', KEYS[2], '0', owner)
   if rank then
     -- include parts/lower.lua
   end

@@ -35,7 +35,7 @@ if successor then
   -- include parts/token.lua
   -- The new owner is added before the old one is removed, because Redis removes an empty hash. Without a
   -- token or memory the lock cannot be taken.
-  if type(token) == 'number' and type(redis.pcall('HSET', KEYS[1], successor, 1)) == 'number' then
+  if type(token) == 'number' and type(redis.pcall('HSET', KEYS[1], successor, '1')) == 'number' then
     redis.call('HDEL', KEYS[1], owner)
     redis.call('PEXPIRE', KEYS[1], lease)
     redis.call('SET', KEYS[2], '2', 'PX', ARGV[4])

@@ -33,20 +33,20 @@ do
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
   sum = '=' .. whole(now + MINUTE)
-  local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  local first = redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')
   if first[1] then
     local due = tonumber(string.match(first[1], '^=(%d+)$')) or 0
     taken = -tonumber(first[2])
-    local over = redis.call('ZRANGEBYSCORE', KEYS[1], 0, whole(now), 'LIMIT', 0, MANY)
+    local over = redis.call('ZRANGEBYSCORE', KEYS[1], '0', whole(now), 'LIMIT', '0', MANY)
     for i = 1, #over do
       taken = taken - parse(over[i])
     end
     if #over > 0 then
       changed = true
-      redis.call('ZREMRANGEBYRANK', KEYS[1], 1, #over) -- they follow the sum
+      redis.call('ZREMRANGEBYRANK', KEYS[1], '1', #over) -- they follow the sum
     end
     leases = redis.call('ZCARD', KEYS[1]) - 1
-    local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+    local last = redis.call('ZRANGE', KEYS[1], '-1', '-1', 'WITHSCORES')
     local _, lease = parse(last[1] or '')
     -- NaN fails every comparison. A lease that ends too late is older than a step of the clock.
     anew = not (due > now and due <= now + MINUTE and leases > 0 and taken >= math.min(leases, MANY)
@@ -57,8 +57,8 @@ do
   end
   if anew then
     changed, taken = true, 0
-    redis.call('ZADD', KEYS[1], -1, sum) -- add first, so that the key stays
-    local all = redis.call('ZRANGE', KEYS[1], 0, MANY, 'WITHSCORES')
+    redis.call('ZADD', KEYS[1], '-1', sum) -- add first, so that the key stays
+    local all = redis.call('ZRANGE', KEYS[1], '0', MANY, 'WITHSCORES')
     for i = 1, #all, 2 do
       local permits, lease = parse(all[i])
       local ends = tonumber(all[i + 1]) or 0

@@ -11,7 +11,7 @@ if leases > 0 then
   if changed then
     redis.call('ZADD', KEYS[1], whole(-taken), sum)
   end
-  reset = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2] - now
+  reset = redis.call('ZRANGE', KEYS[1], '-1', '-1', 'WITHSCORES')[2] - now
   if reset <= 0 then -- all have ended, more than could be dropped one by one
     redis.call('UNLINK', KEYS[1])
     reset = 0

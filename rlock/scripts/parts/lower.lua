@@ -12,7 +12,7 @@
 
 do
   local PLACE, SEEN = 30000, 1000 -- ms that fair_keep.lua gives a place; owners that are looked at
-  local least, queue = now, redis.call('LRANGE', KEYS[2], 0, SEEN - 1)
+  local least, queue = now, redis.call('LRANGE', KEYS[2], '0', SEEN - 1)
   for i, other in ipairs(queue) do
     if not string.find(other, GO) then
       least = least + JAVA

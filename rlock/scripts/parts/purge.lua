@@ -12,7 +12,7 @@ local head, ends, dropped = false, 0, false
 do
   local MOST = 100
   for _ = 0, MOST do
-    head = redis.call('LINDEX', KEYS[2], 0)
+    head = redis.call('LINDEX', KEYS[2], '0')
     ends = head and tonumber(redis.call('ZSCORE', KEYS[3], head)) or 0
     if not head or ends > now then
       break
