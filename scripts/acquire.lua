@@ -107,7 +107,7 @@ for turn = 1, held and 2 or 1 do
   end
 end
 local reset, ahead = 0, true
-if asked and not answers and spent > 0 and first[1] then -- each caller reads the time with what is granted now
+if asked and whole and spent > 0 and first[1] then -- each caller reads the time with what is granted now
   ahead = redis.call('ZCOUNT', KEYS[3], '(' .. at, '+inf') > 0
 end
 if ahead then
