@@ -66,8 +66,8 @@ func New(e *engine.Engine, settings Settings) *Ahead {
 // of returns the state of a limiter, nil if there is none.
 func (a *Ahead) of(l *engine.Limiter) *state {
 	s, _ := a.byHash.Load(l.Hash)
-	known, _ := s.(*state)
-	return known
+	found, _ := s.(*state)
+	return found
 }
 
 // enter returns the state of a limiter, which it makes if there is none.

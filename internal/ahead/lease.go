@@ -261,9 +261,9 @@ func (d *leased) ask(ctx context.Context, g *engine.Group) *lease {
 // limiter may be leased.
 func (d *leased) learn(ctx context.Context, l *engine.Limiter) bool {
 	d.mu.Lock()
-	known, lasts := d.demand.known(time.Now()), d.demand.lasts
+	isKnown, lasts := d.demand.known(time.Now()), d.demand.lasts
 	d.mu.Unlock()
-	if known {
+	if isKnown {
 		return lasts > 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestLease)

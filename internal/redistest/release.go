@@ -146,7 +146,7 @@ func (r Release) verify(path string) error {
 //go:embed testdata/fetch.sh
 var fetchScript string
 
-// buildTimeout is for the one that is built: a minute of a machine's time, which others may want as well.
+// buildTimeout is for the one that is built: a minute of a processor, which may be busy with other work.
 const buildTimeout = 25 * time.Minute
 
 // fetch installs the server at path.

@@ -25,7 +25,7 @@ func TestTakingsCountForAnInterval(t *testing.T) {
 	}
 }
 
-// Permits that are left to other processes are taken when nobody has taken them for a while: longer for Java.
+// Permits that are left to other processes are taken when no process has taken them for a while: longer for Java.
 func TestLeftPermitsAreTakenLater(t *testing.T) {
 	const interval = 2 * time.Second
 	start := time.Now()
@@ -48,7 +48,7 @@ func TestLeftPermitsAreTakenLater(t *testing.T) {
 				p.NextLook(start).Sub(start))
 		}
 		if p.NoteRefusal(interval, row.due, 0, row.beside, start); p.Waits() {
-			t.Errorf("%+v: it waits although others have taken all", row)
+			t.Errorf("%+v: it waits although all are taken", row)
 		}
 	}
 }
