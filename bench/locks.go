@@ -63,8 +63,8 @@ func newRedsync(_ *env, rdb *redis.Client) locker {
 }
 
 // newRueidislock has a client of its own, and the options that its page recommends for one server of Redis 7.
-// A try may take longer than its default of 20 ms: on a busy machine some did, and callers waited for ever. Some
-// still do, also a lone one: it must not keep the others waiting.
+// A try may take longer than its default of 20 ms: on a busy machine some did, and callers waited for ever.
+// Some still do, also a lone one: it must not keep all other rivals waiting.
 func newRueidislock(e *env, rdb *redis.Client) locker {
 	c := get(rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{rdb.Options().Addr}},

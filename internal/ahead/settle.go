@@ -207,11 +207,11 @@ func (s *lease) giveBack(permits int64) int64 {
 // Return gives permits back to the lease that handed them out, and returns how many remain. If a lease is
 // being settled, it waits for the settlement or the end of ctx: until then Redis would not find the permits.
 func (a *Ahead) Return(ctx context.Context, l *engine.Limiter, permits int64) (rest int64) {
-	s := a.of(l)
-	if s == nil {
+	found := a.of(l)
+	if found == nil {
 		return permits
 	}
-	d := &s.leased
+	d := &found.leased
 	if s := d.current.Load(); s != nil {
 		permits -= s.giveBack(permits)
 	}
