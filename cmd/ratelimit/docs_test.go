@@ -78,7 +78,8 @@ func TestGuideChartAndSettingsNameTheSame(t *testing.T) {
 func TestTheGuideHasTheBounds(t *testing.T) {
 	text := regexp.MustCompile(`(\d) (ms|s)\b`).ReplaceAllString(read(t, guide), "$1$2")
 	for _, bound := range []string{
-		fmt.Sprintf("with %d calls at once, %v to begin, %d,000 watches of", mostStreams, beginning, mostWatches/1000),
+		fmt.Sprintf("with %d calls at once, %v to begin, %d,000 watches of",
+			mostStreams, beginning, mostWatches/1000),
 		fmt.Sprintf("%d KiB of metadata, %d MiB: Envoy", mostMetadata>>10, mostMessage>>20),
 		fmt.Sprintf("%v to arrive, %v beyond %d calls under way", reading, crowded, fewCalls),
 		fmt.Sprintf("%d KiB of header", mostHeader>>10),

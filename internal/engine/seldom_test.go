@@ -30,7 +30,7 @@ func TestWhatSeldomHappens(t *testing.T) {
 			call.run(p.t.Context())
 			return call.err
 		}, []int64{2, 2}},
-		{"the record of a withdrawal is gone: own older ones go before those of others", func(p *seldom) error {
+		{"the record of a withdrawal is gone: own older ones go first", func(p *seldom) error {
 			p.writes(string(wire.Layouts[wire.Bc0I16].AppendAll(nil, 4)), -3)
 			p.writes(p.NewRecord(3), -2)
 			req := newAcquire(p.Limiter, []run{{2, 1}}, nil)
@@ -42,7 +42,7 @@ func TestWhatSeldomHappens(t *testing.T) {
 			_, err := newRelease(p.Limiter, 0, back).send(p.t.Context())
 			return err
 		}, []int64{4, 1}},
-		{"another Client has set the type back before the keys of the other one are removed", func(p *seldom) error {
+		{"the type is set back before the keys of the other one are removed", func(p *seldom) error {
 			p.writes(p.NewRecord(4), 0)
 			_, _, err := p.runOn(p.t.Context(), wire.Overall, newCall(clearScript, argumentsOf()))
 			return err

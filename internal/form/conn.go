@@ -99,8 +99,8 @@ type unsent struct{ error }
 // Unwrap returns the error.
 func (u unsent) Unwrap() error { return u.error }
 
-// Later runs f, which gives permits back, in a goroutine. A Client that is closed waits for it; f still runs if
-// the Client was closed before.
+// Later runs f, which gives permits back, in a goroutine. A Client that is closed waits for it; f still runs
+// if the Client was closed before.
 func (c Conn) Later(f func()) {
 	if c.host == nil || !c.host.Work(func(context.Context) { f() }) {
 		go f()

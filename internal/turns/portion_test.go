@@ -25,7 +25,7 @@ func TestTakingsCountForAnInterval(t *testing.T) {
 	}
 }
 
-// Permits that are left to other processes are taken when no process has taken them for a while: longer for Java.
+// Permits left to other processes are taken when no process has taken them for a while: longer for Java.
 func TestLeftPermitsAreTakenLater(t *testing.T) {
 	const interval = 2 * time.Second
 	start := time.Now()

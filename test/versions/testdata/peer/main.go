@@ -1,5 +1,5 @@
-// Command peer makes the calls that it reads, one on a line, on a limiter, with the version of the library that it
-// is built from: peer ADDR NAME. It uses only what the oldest version that is compared has.
+// Command peer makes the calls that it reads, one on a line, on a limiter, with the version of the library
+// that it is built from: peer ADDR NAME. It uses only what the oldest version that is compared has.
 package main
 
 import (
