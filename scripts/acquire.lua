@@ -51,16 +51,16 @@ end
 local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
 local quota, spent, used, refused, idle, whole = share and share.quota, 0, 0, false, not held, true
-local answers, walked = {}, nil
+local answers, walked = nil, nil
 -- If a call that was carried out before does not get all its permits, the rate has grown since: a request
 -- that was above it, and kept no other ones back, is refused now. So in a second turn requests for more
 -- than the call holds keep none back.
 for turn = 1, held and 2 or 1 do
   used, refused, whole = 0, false, true
-  for run = RUNS, math.max(RUNS, #ARGV), 2 do
-    local n, many = tonumber(ARGV[run] or all), tonumber(ARGV[run + 1] or 1)
+  for run = RUNS, lone and RUNS or #ARGV, 2 do
+    local n, many = lone and all or tonumber(ARGV[run]), lone and 1 or tonumber(ARGV[run + 1])
     local inline, granted, wait = many < 0, 0, 0
-    many = math.abs(many)
+    many = inline and -many or many
     local judged = not inline or not refused
     if n <= rate and interval <= 0 then
       granted = many
@@ -99,6 +99,7 @@ for turn = 1, held and 2 or 1 do
       refused = refused or inline and n <= rate and (turn == 1 or n <= held)
     end
     if granted < many or not lone then
+      answers = answers or {}
       answers[run - RUNS + 1], answers[run - RUNS + 2] = granted, wait
     end
   end
@@ -113,7 +114,7 @@ end
 if ahead then
   -- include parts/newest.lua
 end
-local taken, took = held and 0 or spent, nil
+local taken, took, entry = held and 0 or spent, nil, nil
 local after = asked and taken > 0 and math.max(reset, lease + interval) or reset
 local writes, stamp = not idle or resent or look, lease == 0 and at or string.format('%d', now + lease)
 if taken > 0 then
@@ -122,7 +123,7 @@ if taken > 0 then
     local record = all <= FULL and ARGV[5] or string.sub(ARGV[5], from, from + size - 1)
     if taken < all then
       -- include parts/packed.lua
-      record = packed(record, left <= FULL and left or FULL)
+      record = packed(record, math.min(left, FULL))
     end
     if redis.call('ZADD', KEYS[3], 'NX', stamp, record) == 0 then
       for i = 1, #added do
@@ -136,19 +137,14 @@ if taken > 0 then
     end
     added[#added + 1] = record
   end
+end
+if held and later == 1 then -- WAIT counts the writes of its own connection, not those of a copy's
+  entry = f[5]
+elseif not held and (taken > 0 or resent or look) then -- the first copy may still come; it notes the look
   took = taken == all and ARGV[4] or string.format('%d', taken)
-  local entry = number .. ' ' .. at .. ' ' .. took .. ' ' .. stamp
-  redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
-elseif held and later == 1 then -- WAIT counts the writes of its own connection, not those of a copy's
-  redis.call('HSET', KEYS[1], ARGV[2], f[5])
-elseif not held and (resent or look) then -- the first copy may still come; the session notes the look
-  local entry = number .. ' ' .. at .. ' 0 ' .. at
-  redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
+  entry = number .. ' ' .. at .. ' ' .. took .. ' ' .. stamp .. (own and string.format(' %d', rate) or '')
 end
 if writes then
-  if there and not recent and not held then
-    -- include parts/sessions.lua
-  end
   -- include parts/write.lua
   if share and not whole then
     -- include parts/waiting.lua

@@ -17,7 +17,7 @@
 -- limiter, with its KEYS (scripts.go).
 
 -- include parts/common_time.lua
-local FULL, EACH = 4294967295, 9 -- numbers in the reply for a limiter
+local FULL, EACH, PLANNED = 4294967295, 9, 28 -- numbers in the reply for a limiter; names in a plan
 local NEXT = 15 -- where the arguments of the second one begin
 local number, resent, asked, healed = ARGV[3], (ARGV[7] or '') ~= '', ARGV[8] == '1', ARGV[9] == '1'
 local lease, timed = -(tonumber(ARGV[12] or '') or 0), at ~= ARGV[6]
@@ -51,11 +51,8 @@ do
   end
   grants = grants and wait == 0
   -- include parts/newest.lua
-  plan[member] = { f = f, set = set, replaces = replaces, endless = endless, longest = longest,
-    vouched = vouched, stored = stored, value = value, given = given, span = span, dead = dead, ttl = ttl,
-    ends = ends, drift = drift, recent = recent, look = look, held = held, n = n, amount = amount,
-    records = records, size = size, wait = wait, reset = reset, rate = rate, interval = interval,
-    keep = keep, there = there }
+  plan[member] = { f, set, endless, longest, vouched, stored, value, given, span, dead, ttl, recent, rate,
+    keep, there, own, interval, held, look, n, amount, records, size, wait, reset, ends, drift, replaces }
 end
 -- MEMBER
 if before ~= nil then
@@ -65,39 +62,30 @@ local replies, i, brief = {}, 0, grants and not asked
 -- MEMBER
 do
   i = i + 1
-  local p = plan[i]
-  local f, set, endless, longest, vouched = p.f, p.set, p.endless, p.longest, p.vouched
-  local stored, value, given, span, dead, ttl = p.stored, p.value, p.given, p.span, p.dead, p.ttl
-  local recent, rate, interval = p.recent, p.rate, p.interval
-  local keep, held, own, took, there = p.keep, p.held, f[3] == '1', p.amount, p.there
+  local f, set, endless, longest, vouched, stored, value, given, span, dead, ttl, recent, rate,
+    keep, there, own, interval, held, look, n, took, records, size, wait, reset, ends, drift, replaces =
+    unpack(plan[i], 1, PLANNED)
   local takes = grants and before == nil and interval > 0
-  local taken, writes = takes and p.n or 0, not never or resent or p.look or before ~= nil
-  if not held and (takes or resent or p.look) then
-    local entry = number .. ' ' .. at .. ' ' .. (takes and p.amount or 0) .. ' ' .. stamp
-    redis.call('HSET', KEYS[1], ARGV[2], own and entry .. string.format(' %d', rate) or entry)
-    if there and not recent then
-      -- include parts/sessions.lua
-    end
-  elseif held and f[5] then -- WAIT counts the writes of its own connection, not those of an earlier copy's
-    redis.call('HSET', KEYS[1], ARGV[2], f[5])
+  local taken, writes = takes and n or 0, not never or resent or look or before ~= nil
+  local entry = held and f[5] or nil -- WAIT counts the writes of its own connection, not those of a copy's
+  if not held and (takes or resent or look) then
+    entry = number .. ' ' .. at .. ' ' .. (takes and took or 0) .. ' ' .. stamp
+      .. (own and string.format(' %d', rate) or '')
   end
-  for from = 1, takes and #p.records or 0, math.max(1, p.size) do
-    redis.call('ZADD', KEYS[3], stamp, string.sub(p.records, from, from + p.size - 1))
+  for from = 1, takes and #records or 0, math.max(1, size) do
+    redis.call('ZADD', KEYS[3], stamp, string.sub(records, from, from + size - 1))
   end
   if writes then
     -- include parts/write.lua
   end
-  local fits, wait, most, after = p.wait == 0, p.wait, p.ends / 1000, p.reset
   if before ~= nil then
-    fits, wait = before, before and 0 or math.max(1, p.wait)
+    wait = before and 0 or math.max(1, wait)
   end
-  if asked and takes then
-    after = math.max(p.reset, lease + interval)
-  end
-  p.replaces = p.replaces and writes
-  brief = brief and p.drift == 0 and not p.replaces
-  local numbers = { p.replaces and 2 or 0, rate, value - taken, math.min(p.reset, most),
-    math.min(after, most), interval, p.drift, fits and 1 or 0, wait }
+  local most, after = ends / 1000, asked and takes and math.max(reset, lease + interval) or reset
+  replaces = replaces and writes
+  brief = brief and drift == 0 and not replaces
+  local numbers = { replaces and 2 or 0, rate, value - taken, math.min(reset, most), math.min(after, most),
+    interval, drift, wait == 0 and 1 or 0, wait }
   for j = 1, EACH do
     replies[#replies + 1] = numbers[j]
   end

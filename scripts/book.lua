@@ -33,6 +33,6 @@ if interval > 0 and (not last or last < ARGV[3]) then
   redis.call('HSET', KEYS[1], field, string.format('%s %s %d 0', ARGV[3], at, booked))
 end
 local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
-local taken, took, lease = booked, string.format('%d', booked), 0
+local taken, took, lease, entry = booked, string.format('%d', booked), 0, nil
 -- include parts/write.lua
 return 0

@@ -78,7 +78,7 @@ if behind <= 0 then
     else -- nothing is left, and no call believes it: the next one heals again if this one does not end
       value, vouched = joins and -2 * MOST or math.min(0, rate - live), true
     end
-    local taken, took, lease = 0, nil, 0
+    local taken, took, lease, entry, recent = 0, nil, 0, nil, true
     local ttl = keep <= 0 and redis.call('PTTL', KEYS[1]) or -1
     dead = all and 0 or math.min(dead, DEAD)
     -- include parts/write.lua

@@ -47,8 +47,7 @@ if not withdraws or again == 0 then -- otherwise the same request comes again, f
   last, dated, amount, where = number, at, withdraws and found or 0, again
   tail = own and string.format(' %d', rate) or ''
 end
-redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %s %d %s', last, dated, amount - found, where) .. tail)
--- include parts/sessions.lua
+local entry = string.format('%s %s %d %s', last, dated, amount - found, where) .. tail
 value = left >= 0 and #whole == live and rate or math.min(rate, value + found)
 if left < 0 then
   -- include parts/packed.lua

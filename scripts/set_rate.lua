@@ -28,7 +28,7 @@ if ARGV[5] == '1' and exists and before[3] == ARGV[1] then
     return { 1 }
   end
   local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
-  local taken, took, lease = 0, nil, 0
+  local taken, took, lease, entry = 0, nil, 0, nil
   -- The rate replaces those of all versions, whose records count no longer. The keys live for the keep alive
   -- from now on, whatever they have left; and exactly, as with Redisson, where no permits are outstanding.
   longest, given, span = '', '', interval

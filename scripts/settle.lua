@@ -114,16 +114,10 @@ if plan[i] then
   local f, set, endless, longest, vouched, stored, value, given, span, dead,
     ttl, recent, look, held, taken, took, beyond, size, rate, interval, keep, there, own,
     changes, freed = unpack(plan[i], 1, PLANNED)
-  if took ~= '' or resent or look then
-    local entry = f[5] -- of a copy: WAIT counts the writes of its own connection only
-    if not held then
-      entry = number .. ' ' .. at .. ' ' .. (taken > 0 and took or '0') .. ' ' .. at
-      entry = own and entry .. string.format(' %d', rate) or entry
-    end
-    redis.call('HSET', KEYS[1], ARGV[2], entry)
-    if there and not recent then
-      -- include parts/sessions.lua
-    end
+  local entry = nil
+  if took ~= '' or resent or look then -- WAIT counts the writes of its own connection, not those of a copy's
+    entry = held and f[5] or number .. ' ' .. at .. ' ' .. (taken > 0 and took or '0') .. ' ' .. at
+      .. (own and string.format(' %d', rate) or '')
   end
   -- include parts/add.lua
   for from = 1, taken > 0 and #beyond or 0, math.max(1, size) do

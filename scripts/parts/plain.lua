@@ -82,22 +82,23 @@ if first[1] and since > now then
   end
 end
 
-local few, sum = false, 0
-if sums or look then
-  live = live or redis.call('ZCARD', KEYS[3])
-  few = look and live <= FEW
-end
-if few then
-  for _, record in ipairs(redis.call('ZRANGE', KEYS[3], '0', '-1')) do
+local sum = 0
+if look then
+  local some = redis.call('ZRANGE', KEYS[3], '0', FEW)
+  for _, record in ipairs(some) do
     sum = sum + count(record)
   end
+  if #some > FEW or rate - sum ~= value then
+    -- include parts/checked.lua
+    sums = due
+  end
+  sum = 0
 end
-if look and (not few or rate - sum ~= value) then
-  -- include parts/checked.lua
-  sums = due
-end
-if sums and live > LIVE and not healed then
-  return { member }
+if sums then
+  live = live or redis.call('ZCARD', KEYS[3])
+  if live > LIVE and not healed then
+    return { member }
+  end
 end
 sums = sums and live <= (healed and member and MANY or LIVE) -- heal.lua leaves reservations
 if gone > 0 and believed then
@@ -106,7 +107,7 @@ if gone > 0 and believed then
   end
   sums = sums or live <= LIVE and value + back + live > rate -- a record holds a permit or more
 end
-if sums and not few then
+if sums then
   for _, record in ipairs(redis.call('ZRANGE', KEYS[3], gone, '-1')) do
     sum = sum + count(record)
   end

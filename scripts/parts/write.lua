@@ -1,7 +1,8 @@
--- write.lua: writes the configuration, the value and the lives of the keys, and removes records. plain.lua
--- explains the names; taken are the permits that were granted, took the same as a text, lease the ms that
--- their record is ahead of now. ttl is the time to live of the hash where calls do not prolong it,
--- otherwise -1; nil if permits only came back, so that no key has to live longer.
+-- write.lua: writes the configuration, the session, the value and the lives of the keys, and removes records.
+-- plain.lua explains the names; taken are the permits that were granted, took the same as a text, lease the
+-- ms that their record is ahead of now; entry is the text of the session (sessions.lua), nil if it stays.
+-- ttl is the time to live of the hash where calls do not prolong it, otherwise -1; nil if no key has to live
+-- longer.
 --
 -- A voucher tells for which rate and interval the own value of a PER_CLIENT limiter is right, because a
 -- client that changes them cannot reach the values of other clients. It is a field named `session:` and the
@@ -20,11 +21,17 @@
 -- Records are removed last. The key is gone with its last record, and while a slot of a cluster moves, a
 -- script that names a key that is not here ends with an error, half done.
 
-if set then
-  redis.call('HSET', KEYS[1], 'rate', f[1], 'interval', f[2], 'type', f[3], 'keepAliveTime', f[4])
+if set then -- a field that is written twice keeps its last text
+  redis.call('HSET', KEYS[1], 'rate', f[1], 'interval', f[2], 'type', f[3], 'keepAliveTime', f[4],
+    entry and ARGV[2] or 'type', entry or f[3])
   if endless then
     redis.call('PERSIST', KEYS[1])
   end
+elseif entry then
+  redis.call('HSET', KEYS[1], ARGV[2], entry)
+end
+if entry and there and not recent then
+  -- include parts/sessions.lua
 end
 if longest == '' then
   redis.call('HDEL', KEYS[1], 'longest')
@@ -61,7 +68,7 @@ elseif ttl and (ttl >= 0 or own) then
   local lives = string.format('%d', ttl >= 0 and math.max(1, ttl) or 2 * math.max(0, span) + MINUTE)
   redis.call('PEXPIRE', KEYS[2], lives)
   redis.call('PEXPIRE', KEYS[3], lives)
-elseif ttl and (redis.call('PTTL', KEYS[2]) >= 0 or redis.call('PTTL', KEYS[3]) >= 0) then
+elseif ttl then
   redis.call('PERSIST', KEYS[2])
   redis.call('PERSIST', KEYS[3])
 end
