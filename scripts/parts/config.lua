@@ -54,7 +54,7 @@ if own then
   vouched = string.sub(voucher, FROM, TO) == string.sub(at, 1, 9) and not afresh
 end
 local stored = tonumber(text)
-if stored and (stored % 1 ~= 0 or stored > MOST or stored < -MOST) then
+if stored and (stored % 1 ~= 0 or stored >= MOST or stored <= -MOST) then -- at 2^53 it may be rounded
   stored = nil
 end
 local value = stored
