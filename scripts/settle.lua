@@ -102,8 +102,8 @@ do
       end
     end
     plan[member] = { f, set, endless, longest, vouched, stored, value, given, span, dead,
-      (extra > 0 or set) and ttl, recent, look, held, taken, took, beyond, size, rate, interval, keep, there, own,
-      changes, freed }
+      (extra > 0 or set) and ttl, recent, look, held, taken, took, beyond, size, rate, interval, keep, there,
+      own, changes, freed }
   end
 end
 -- MEMBER
@@ -112,8 +112,8 @@ local i = 0
 i = i + 1
 if plan[i] then
   local f, set, endless, longest, vouched, stored, value, given, span, dead,
-    ttl, recent, look, held, taken, took, beyond, size, rate, interval, keep, there, own,
-    changes, freed = unpack(plan[i], 1, PLANNED)
+    ttl, recent, look, held, taken, took, beyond, size, rate, interval, keep, there,
+    own, changes, freed = unpack(plan[i], 1, PLANNED)
   local entry = nil
   if took ~= '' or resent or look then -- WAIT counts the writes of its own connection, not those of a copy's
     entry = held and f[5] or number .. ' ' .. at .. ' ' .. (taken > 0 and took or '0') .. ' ' .. at
