@@ -40,7 +40,7 @@ if behind <= 0 then
   local live, again, all = size - gone, dead > DEAD and dead < size, dead > DEAD and dead == size
   if timed and live > 0 then
     -- include parts/ahead_of.lua
-    local BROUGHT, NEAR = 1000, 100 -- records; ms, less than what ahead_of.lua allows
+    local BROUGHT, NEAR = 250, 100 -- records; ms, less than what ahead_of.lua allows
     local changed, soon = false, string.format('(%d', now + NEAR)
     local far = redis.call('ZREVRANGEBYSCORE', KEYS[3], '+inf', soon, 'WITHSCORES', 'LIMIT', '0', BROUGHT)
     for i = 1, #far, 2 do

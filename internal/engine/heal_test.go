@@ -107,6 +107,41 @@ func TestNothingIsLeftUntilAllIsSummed(t *testing.T) {
 	}
 }
 
+// A call is short, whatever the clocks of other clients have left: it brings 250 records of the future back.
+// Many refused runs read the records once.
+func TestCallsReadAndWriteFewRecords(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	l, ctx := newEngine(t, rdb).limiter("l"), t.Context()
+	setRate(t, l, wire.Overall, 1000, time.Hour)
+	permits := l.Keys().Pairs[wire.Overall].Permits
+	for range 1000 {
+		at := float64(time.Now().Add(2 * time.Hour).UnixMilli())
+		redistest.NoError(t, rdb.ZAdd(ctx, permits, redis.Z{Score: at, Member: l.NewRecord(1)}).Err())
+	}
+	before := redistest.Calls(t, rdb, "zadd")
+	args := argumentsOf(l.engine.session.boxed, "", 0, "", l.engine.now())
+	_, _, err := l.run(ctx, newCall(healScript, args))
+	redistest.NoError(t, err)
+	if n := redistest.Calls(t, rdb, "zadd") - before; n > 250 {
+		t.Errorf("heal.lua has brought %d records back", n)
+	}
+	_, err = l.heal(ctx, nil)
+	redistest.NoError(t, err)
+
+	var runs []run
+	for i := range int64(maxRuns) {
+		runs = append(runs, run{800 + i%100, 1})
+	}
+	before = redistest.Calls(t, rdb, "zrange")
+	req := newAcquire(l, runs, nil)
+	_, err = req.send(ctx)
+	redistest.NoError(t, err)
+	// For each run one that says when its permits are there.
+	if n := redistest.Calls(t, rdb, "zrange") - before; n > maxRuns+25 {
+		t.Errorf("%d runs read %d times", maxRuns, n)
+	}
+}
+
 // healThenRun heals a limiter, sends a request and reports whether it asks for heal again.
 func healThenRun(t *testing.T, l *Limiter, req *request, wrote [][]any) (again bool) {
 	t.Helper()

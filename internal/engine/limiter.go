@@ -386,7 +386,7 @@ func (l *Limiter) wrongKind(typ int, detail string) string {
 }
 
 // tooManyRounds returns an error if a script has asked too often, or for too
-// long, to be sent again. Each round handles at least 1,000 records. A key that
+// long, to be sent again. Each round handles at least 250 records. A key that
 // fills as fast as it is read must not occupy Redis for ever.
 func tooManyRounds(sent int, began time.Time) error {
 	const most = 10_000

@@ -1,7 +1,7 @@
 -- until.lua: sets wait, the us until n permits are there, of a limiter that has too few. Requests before it
 -- in the same call were granted spent permits, which come back an interval and a lease after now. walked
--- has the permits of the first 100 records, of the first 200, and so on, as far as they were read, so that
--- many refused runs of one call read the records once.
+-- has the permits of the first 100 records, of the first 200, and so on, as far as they were read, and at
+-- -1, -2 and so on the records of these pages, so that many refused runs of one call read the records once.
 --
 -- If all records hold fewer permits than the value says are missing, the value is wrong, and if they are
 -- too many to be read at once, they must be joined first: heal.lua. After it, the time of the last record
@@ -15,7 +15,9 @@ for page = 1, rank and 0 or PAGES do
     sum = walked[page]
   else
     local from = gone + PAGE * (page - 1)
-    local members = redis.call('ZRANGE', KEYS[3], from, from + PAGE - 1)
+    walked = walked or {}
+    local members = walked[-page] or redis.call('ZRANGE', KEYS[3], from, from + PAGE - 1)
+    walked[-page] = members
     for i = 1, #members do
       sum = sum + count(members[i])
       if sum >= need then
@@ -27,7 +29,6 @@ for page = 1, rank and 0 or PAGES do
     if rank or not full then
       break
     end
-    walked = walked or {}
     walked[page] = sum
   end
 end
