@@ -124,7 +124,7 @@ func (g *Group) observation(
 	o := Observation{Permits: wanted.Permits, Err: err, Start: start, Took: time.Since(start)}
 	binds := 0
 	if err == nil {
-		o.Batch = 1
+		o.Batch = max(1, results[0].Batch)
 		if o.Result, binds = g.result(results); !wanted.Numbers {
 			o.Result = Result{Allowed: o.Result.Allowed, Degraded: o.Result.Degraded}
 		}

@@ -68,8 +68,8 @@ func (noUpper) Close()                                        {}
 // Locks are taken in this order: the mu of queues, of a queue; those of internal/ahead; of a
 // circuit, of the Guard, of a localLimiter (internal/outage); of a back.List, of goroutines.
 // A queue tells the Upper that callers wait, a lease tells the Guard what it takes and gives
-// back, and each may start a goroutine. The mu of types, shards and sessions come
-// last: their owners call nothing that locks. Only newGroupCaller locks several queues, and
+// back, and each may start a goroutine. The mu of types, shards, sessions and meetings
+// come last: their owners call nothing that locks. Only newGroupCaller locks several queues, and
 // it holds queues.mu meanwhile, so no two goroutines can each wait for a queue that the
 // other one has locked. Only takeShares locks several localLimiters, in the order of their
 // hashes. No goroutine asks Redis while it holds a lock.
@@ -143,7 +143,7 @@ func (e *Engine) Unusable(name string, err error) *Limiter {
 
 // Group returns the Group of the limiters: 1 to MaxMembers of them, with
 // different hashes and on one server (Limiter.Together).
-func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters} }
+func (e *Engine) Group(limiters ...*Limiter) *Group { return &Group{e, limiters, keyOf(limiters)} }
 
 // Close closes the Upper. Then it ends all waiting calls, with ErrClosed. Permits that they
 // may have taken come back an interval later. Close then waits for the goroutines: for a

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,17 @@ const MaxMembers = 8
 type Group struct {
 	engine   *Engine
 	limiters []*Limiter
+	key      string // of its meeting
 }
+
+// A groupReply is the reply to one caller of a Group.
+type groupReply struct {
+	results []Result // by member; nil if there is none
+	start   time.Time
+}
+
+// granted reports whether all members have granted.
+func (r groupReply) granted() bool { return Granted(r.results) }
 
 // Limiters returns the members.
 func (g *Group) Limiters() []*Limiter { return g.limiters }
@@ -29,9 +40,11 @@ type groups struct {
 	sessionCount   atomic.Int64 // names the sessions
 	sessions       [Servers]sessions
 	shards         shards
+	meetings       meetings
 }
 
 func (gs *groups) init() {
+	gs.meetings.seed = maphash.MakeSeed()
 	for i := range gs.sessions {
 		gs.sessions[i].underWay = make(chan struct{}, groupCallsAtOnce)
 	}
@@ -46,21 +59,21 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(Grace), limit.ErrNoAnswer)
 		defer cancel()
 	}
-	var last *groupCall
+	var last groupReply
 	if !wanted.Waits() || !g.HasLine() {
 		// A caller that does not wait, or finds no line, asks at once. A caller behind a
 		// line must not, because it would take permits due to the callers in line.
-		call, err := g.ask(ctx, permits, wanted)
-		refused := err == nil && !call.granted() && wanted.Lease == 0
+		reply, err := g.ask(ctx, permits, wanted)
+		refused := err == nil && !reply.granted() && wanted.Lease == 0
 		if refused && g.engine.upper.Free(ctx, &wanted, g.limiters...) {
 			if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
-				call = again
+				reply = again
 			}
 		}
-		if err != nil || call.granted() || !wanted.Waits() {
-			return call.result(), first.Named(err)
+		if err != nil || reply.granted() || !wanted.Waits() {
+			return reply.results, first.Named(err)
 		}
-		last = call
+		last = reply
 	}
 	inLineSince := time.Now()
 	gc := newGroupCaller(g, permits, last)
@@ -93,7 +106,7 @@ type waitEnds struct {
 }
 
 // wait asks whenever it is the caller's turn, and once more when its timeout passes.
-func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Result, error) {
+func (gc *groupCaller) wait(ends waitEnds, wanted Want, last groupReply) ([]Result, error) {
 	g := gc.group
 	for expired := false; ; {
 		turn := gc.claimTurn()
@@ -101,15 +114,15 @@ func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Resu
 			return make([]Result, len(gc.permits)), nil // waiters ahead would be served first
 		}
 		if turn {
-			call, err := g.ask(ends.callsCtx, gc.permits, wanted)
+			reply, err := g.ask(ends.callsCtx, gc.permits, wanted)
 			switch {
 			case expired && errors.Is(err, limit.ErrNoAnswer) && gc.refusedUntil.After(time.Now()):
-				return last.result(), nil // Redis had said that the permits come later
-			case err != nil || call.granted() || expired:
-				return call.result(), err
+				return last.results, nil // Redis had said that the permits come later
+			case err != nil || reply.granted() || expired:
+				return reply.results, err
 			}
-			last = call
-			gc.noteRefusal(call)
+			last = reply
+			gc.noteRefusal(reply)
 		}
 		select {
 		case <-gc.wake:
@@ -123,25 +136,31 @@ func (gc *groupCaller) wait(ends waitEnds, wanted Want, last *groupCall) ([]Resu
 	}
 }
 
-// ask makes one call, within the budget. It returns an ErrPermitsExceedRate if
+// ask asks once, within the budget. It returns an ErrPermitsExceedRate if
 // the permits can never be there: waiting for them would block the lines of all
 // members.
-func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (*groupCall, error) {
+func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (reply groupReply, err error) {
 	if wanted.Budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, wanted.Budget, errSilent)
 		defer cancel()
 	}
-	call := newGroupCall(g, permits, wanted)
-	if err := call.carryOut(ctx, wanted.Budget); err != nil {
-		return nil, err
+	if wanted.Reserve || wanted.Lease > 0 { // with records of its own
+		call := newGroupCall(g, permits, wanted)
+		err = call.carryOut(ctx, wanted.Budget)
+		reply = groupReply{call.results, call.start}
+	} else {
+		reply, err = g.meet(ctx, permits, wanted)
 	}
-	for i, v := range call.results {
+	if err != nil {
+		return groupReply{}, err
+	}
+	for i, v := range reply.results {
 		if v.Wait < 0 && !v.OK {
-			return nil, g.limiters[i].Named(Exceeds(permits[i], v.Limit))
+			return groupReply{}, g.limiters[i].Named(Exceeds(permits[i], v.Limit))
 		}
 	}
-	return call, nil
+	return reply, nil
 }
 
 // check reads each limiter, which determines its type, and returns the first error.

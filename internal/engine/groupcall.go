@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter/internal/back"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -34,7 +32,10 @@ func scriptsOf(file string) (scripts memberScripts) {
 // sent again. Its caller may leave it; permits that it took then go back.
 type groupCall struct {
 	group      *Group
-	permits    []int64
+	permits    []int64       // of one caller, by member
+	times      int64         // callers that it asks for: all of them, or none
+	party      *party        // its callers; nil if it cannot have several
+	cancel     func()        // ends the request
 	reserved   []string      // the records of a reservation that it makes, by member; nil if it makes none
 	lease      time.Duration // how far these are dated ahead
 	settles    []Part        // what it settles, by member; nil if it takes permits
@@ -60,7 +61,7 @@ type groupCall struct {
 func newGroupCall(g *Group, permits []int64, wanted Want) *groupCall {
 	e := g.engine
 	call := &groupCall{
-		group: g, permits: permits, numbers: wanted.Numbers,
+		group: g, permits: permits, times: 1, numbers: wanted.Numbers,
 		sessions: &e.groups.sessions[g.limiters[0].Server()], lease: wanted.Lease,
 	}
 	if wanted.Lease > 0 || wanted.Reserve {
@@ -99,38 +100,63 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 			call.sessions.note(began, call.err)
 		}
 		<-call.sessions.underWay
-		if !left && call.refused() {
-			return
-		}
-		for _, l := range call.group.limiters {
-			e.upper.Wrote(l)
+		if left {
+			call.noteWritten()
 		}
 	}()
+	caller, sending := ctx, e.ctx
+	if call.cancel = func() {}; ctx.Done() != nil {
+		// The request does not end with ctx: its outcome says whether to withdraw. The last caller to
+		// leave cancels it.
+		sending, call.cancel = context.WithCancel(e.ctx)
+	}
+	if call.party != nil && call.party.gather(call) > 1 {
+		caller = e.ctx // as in batch.next
+	}
 	if call.settlement != nil {
 		call.settlement.begin(call)
 	}
 	if ctx.Done() == nil { // as in Leave, without its closures
-		call.run(requestContext{e.ctx, ctx, call})
-		call.end(false)
+		ran := false
+		defer func() {
+			if !ran { // a hook of go-redis has panicked
+				call.ambiguous, call.err = true, errPanicked
+			}
+			call.end(false)
+		}()
+		call.run(requestContext{sending, caller, call})
+		ran = true
 		return call.err
 	}
-	// The request does not end with ctx: its outcome says whether to withdraw. The
-	// caller cancels it when it leaves.
-	sending, cancel := context.WithCancel(e.ctx)
-	defer cancel()
 	_, left = redisx.Leave(ctx, e.ctx, e.Work, func(context.Context) struct{} {
-		call.run(requestContext{sending, ctx, call})
+		defer call.cancel()
+		call.run(requestContext{sending, caller, call})
 		return struct{}{}
 	}, func(struct{}) { call.end(true) })
 	switch {
 	case !left:
 		call.end(false)
 		return call.err
-	case e.closed():
+	case call.party != nil:
+		call.party.leave(call.party.leader)
+	default:
+		call.cancel()
+	}
+	if e.closed() {
 		return ErrClosed
 	}
 	return call.unanswered(ctx, budget)
 }
+
+// noteWritten tells the Upper that the call may have changed permits.
+func (call *groupCall) noteWritten() {
+	for _, l := range call.group.limiters {
+		call.group.engine.upper.Wrote(l)
+	}
+}
+
+// errPanicked is the outcome for the other callers of a call that a hook of go-redis has ended by a panic.
+var errPanicked = errors.New("the request was not finished")
 
 // errLeft is the outcome of a call that its caller has left.
 var errLeft = errors.New("no reply from Redis")
@@ -139,10 +165,12 @@ var errLeft = errors.New("no reply from Redis")
 func (call *groupCall) noteFailure(err error) { call.lastFailure.Store(&err) }
 
 // unanswered returns the error of a call whose context has ended. The cause of
-// the context says which bound it was (Group.Acquire, Group.ask).
+// the context says which bound it was (Group.Acquire, Group.ask). It accepts a nil call, which was not made.
 func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) error {
 	cause := error(nil)
-	if said := call.lastFailure.Load(); said != nil {
+	if call == nil {
+		cause = nil
+	} else if said := call.lastFailure.Load(); said != nil {
 		cause = *said
 	}
 	switch why := context.Cause(ctx); why {
@@ -152,15 +180,6 @@ func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) err
 		return unanswered(why, cause)
 	}
 	return unanswered(ctx.Err(), cause)
-}
-
-// result returns the result of each member. It accepts a nil call, which has
-// none.
-func (call *groupCall) result() []Result {
-	if call == nil {
-		return nil
-	}
-	return call.results
 }
 
 // granted reports whether all members have granted.
@@ -187,12 +206,26 @@ func (call *groupCall) run(ctx context.Context) {
 // the outcome is unknown or the caller has left. Only then is the session free
 // (groupWithdrawal.run).
 func (call *groupCall) end(left bool) {
+	if !call.refused() {
+		call.noteWritten()
+	}
+	claimed := call.times
+	switch {
+	case call.party != nil:
+		if left {
+			call.party.leave(call.party.leader) // which may not have done so yet
+		}
+		claimed = call.party.deliver(call)
+	case left:
+		claimed = 0
+	}
+	granted := call.err == nil && call.settles == nil && call.granted()
 	switch {
 	case call.settles != nil && call.err != nil: // another attempt may follow (Settlement)
 	case call.settles != nil:
 		call.sessions.putOnce(call.lent)
-	case call.ambiguous && call.err != nil || left && call.err == nil && call.granted():
-		call.withdraw()
+	case call.ambiguous && call.err != nil, granted && claimed < call.times:
+		call.withdraw(claimed)
 	default:
 		call.sessions.put(call.session)
 	}
@@ -327,12 +360,12 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 	}
 	for i, l := range g.limiters {
 		args.set(argOf(argType, i), int(types[i]))
-		args.set(argOf(argPermits, i), call.permits[i])
+		args.set(argOf(argPermits, i), call.permits[i]*call.times)
 		if call.reserved != nil {
 			args.set(argOf(argRecords, i), call.reserved[i])
 		} else {
 			room := make([]byte, 0, wire.RecordSpace)
-			args.set(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i]))
+			args.set(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i]*call.times))
 		}
 		if l.given != nil {
 			args.set(argOf(argGivenRate, i), l.given.text)
@@ -353,7 +386,7 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 	results = make([]Result, len(call.group.limiters))
 	const each = replyJudged + 2
 	for i := range results {
-		one, numbers := []run{{call.permits[i], 1}}, reply
+		one, numbers := []run{{call.permits[i] * call.times, 1}}, reply
 		if !call.single && !reply.Brief {
 			its := reply.From(each * i)
 			if len(its) < each {
@@ -373,58 +406,4 @@ func (call *groupCall) read(reply redisx.Reply) (results []Result, again bool, e
 		}
 	}
 	return results, false, nil
-}
-
-// A groupWithdrawal has the unowned permits of a Group call.
-type groupWithdrawal struct {
-	engine     *Engine
-	sessions   *sessions // the pool of session
-	session    any
-	withdrawal *withdrawal
-	remaining  []*Limiter // limiters that have not confirmed it
-	reserved   []string   // the records of a reservation in these; nil if it is none
-}
-
-// withdraw gives back the permits that a call may have taken.
-func (call *groupCall) withdraw() {
-	back := &withdrawal{after: call.number - 1, kept: keptAll, since: call.start}
-	w := &groupWithdrawal{
-		engine: call.group.engine, sessions: call.sessions, session: call.session, withdrawal: back,
-		remaining: call.group.limiters, reserved: call.reserved,
-	}
-	w.TakeBack()
-}
-
-// TakeBack sends the remaining requests in the background.
-func (w *groupWithdrawal) TakeBack() bool { return w.engine.Work(w.run) }
-
-// run sends the remaining requests. After the last one it frees the session.
-func (w *groupWithdrawal) run(ctx context.Context) {
-	for len(w.remaining) > 0 {
-		w.withdrawal.creates = w.remaining[0].given != nil
-		req := newRelease(w.remaining[0], 0, w.withdrawal)
-		req.session = w.session
-		if w.reserved != nil {
-			for record := range slices.Chunk([]byte(w.reserved[0]), w.engine.config.Plain.Size()) {
-				req.reserved = append(req.reserved, string(record))
-			}
-		}
-		_, err := req.send(ctx)
-		settled := err == nil || errors.Is(err, ErrNotInitialized)
-		w.engine.back.Note(settled)
-		if w.withdrawal.mayCome(err) {
-			w.withdrawal.again(w)
-			return
-		}
-		if !settled {
-			if ctx.Err() == nil && time.Since(w.withdrawal.since) < back.GiveUpAfter {
-				w.engine.back.Add(w)
-			}
-			return
-		}
-		if w.remaining = w.remaining[1:]; w.reserved != nil {
-			w.reserved = w.reserved[1:]
-		}
-	}
-	w.sessions.put(w.session)
 }

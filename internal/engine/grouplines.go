@@ -13,14 +13,14 @@ type groupCaller struct {
 	places       []place // by member
 	wake         chan struct{}
 	refusedUntil time.Time // Redis can grant nothing before, by its last reply
-	lastCall     *groupCall
+	lastReply    groupReply
 	missedTurns  int       // refusals by members in whose lines it had been overtaken
 	blocksUntil  time.Time // it blocks the lines of granting members until then
 }
 
-// newGroupCaller takes a place in the line of each member. last is a call that
-// was refused; nil if the caller has not asked because there is a line.
-func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
+// newGroupCaller takes a place in the line of each member. last is a reply that
+// has refused; none if the caller has not asked because there is a line.
+func newGroupCaller(g *Group, permits []int64, last groupReply) *groupCaller {
 	gc := &groupCaller{group: g, permits: permits, wake: make(chan struct{}, 1)}
 	ticket := &ticket{gc.wake}
 	g.engine.groups.waitingCallers.Add(1)
@@ -35,14 +35,14 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	qs.mu.Unlock()
 	// All queues are locked here.
 	for i, p := range gc.places {
-		if last != nil {
+		if last.results != nil {
 			gc.noteReply(i, last)
 		} else if !p.queue.line.empty() {
 			p.stand()
 		}
 	}
-	// Set after noteReply, which compares the new call with the last one.
-	gc.lastCall = last
+	// Set after noteReply, which compares the new reply with the last one.
+	gc.lastReply = last
 	for _, p := range gc.places {
 		p.queue.start()
 		p.queue.mu.Unlock()
@@ -50,15 +50,15 @@ func newGroupCaller(g *Group, permits []int64, last *groupCall) *groupCaller {
 	return gc
 }
 
-// noteRefusal records a refused call in all lines.
-func (gc *groupCaller) noteRefusal(call *groupCall) {
+// noteRefusal records a refusal in all lines.
+func (gc *groupCaller) noteRefusal(reply groupReply) {
 	for i, p := range gc.places {
 		p.queue.mu.Lock()
-		gc.noteReply(i, call)
+		gc.noteReply(i, reply)
 		p.queue.start()
 		p.queue.mu.Unlock()
 	}
-	gc.lastCall = call
+	gc.lastReply = reply
 }
 
 // Members that refuse alternately can keep a caller from ever having all of them at once.
@@ -81,9 +81,9 @@ func (gc *groupCaller) blockFor() time.Duration {
 }
 
 // longestWait returns the longest wait that the refusing members name.
-func (call *groupCall) longestWait() time.Duration {
+func (r groupReply) longestWait() time.Duration {
 	wait := time.Duration(0)
-	for _, v := range call.results {
+	for _, v := range r.results {
 		if !v.OK {
 			wait = max(wait, wire.Microseconds(max(1, v.Wait)))
 		}
@@ -92,25 +92,25 @@ func (call *groupCall) longestWait() time.Duration {
 }
 
 // noteReply records the reply of a member. Guarded by the mu of its queue.
-func (gc *groupCaller) noteReply(i int, call *groupCall) {
-	p, v, longest := gc.places[i], call.results[i], call.longestWait()
+func (gc *groupCaller) noteReply(i int, reply groupReply) {
+	p, v, longest := gc.places[i], reply.results[i], reply.longestWait()
 	if v.Limit > 0 {
 		p.queue.lastReply.rate = v.Limit
 	}
-	gc.refusedUntil = call.start.Add(longest)
+	gc.refusedUntil = reply.start.Add(longest)
 	wait := v.Wait
 	switch {
-	case !v.OK && gc.lastCall != nil && gc.lastCall.results[i].OK && !p.inLine():
+	case !v.OK && gc.lastReply.results != nil && gc.lastReply.results[i].OK && !p.inLine():
 		gc.missedTurns++
 	case v.OK && longest > gc.blockFor():
 		p.stepAside()
 		return
 	case v.OK:
 		wait = longest.Microseconds()
-		gc.blocksUntil = call.start.Add(longest)
+		gc.blocksUntil = reply.start.Add(longest)
 	}
 	p.stand()
-	p.noteRefusal(wait, call.start)
+	p.noteRefusal(wait, reply.start)
 }
 
 // claimTurn reports whether it is the caller's turn to ask: it is first in each

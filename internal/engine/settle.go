@@ -72,7 +72,7 @@ func (s *Settlement) Settle(ctx context.Context, parts []Part, numbers bool) ([]
 		}
 		return nil, s.group.limiters[0].Named(err)
 	}
-	return call.result(), nil
+	return call.results, nil
 }
 
 // begin gives an attempt the session and number of the first one, unless the session may have

@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// meetingStripes is how many locks the meetings of an Engine share.
+	meetingStripes = 16
+
+	// maxMeeting bounds the callers of one call.
+	maxMeeting = 256
+
+	// Callers wait for a call of their Group for at most meetFor. Then the first of them makes one beside it,
+	// because the server may be slow or the connection hang.
+	meetFor = 10 * time.Millisecond
+)
+
+// meetings are where the callers of Groups meet: a call under way has all that arrive meanwhile as the
+// callers of the next call. There is one meeting for all Groups of the same members, while it has callers.
+type meetings struct {
+	seed    maphash.Seed
+	stripes [meetingStripes]meetingStripe
+}
+
+// A meetingStripe has the meetings whose keys fall on it. Its mu guards them and their callers; nothing else
+// is locked under it.
+type meetingStripe struct {
+	mu    sync.Mutex
+	byKey map[string]*meeting
+}
+
+// A meeting has the callers of one set of members. Guarded by the mu of its stripe.
+type meeting struct {
+	*meetingStripe
+	key      string
+	callers  int         // inside; the meeting ends with the last one
+	leader   *asker      // the last one that makes a call; nil if there is none
+	began    time.Time   // when it began to
+	arrivals []*asker    // behind it, in their order
+	timer    *time.Timer // runs while there are arrivals
+	most     int         // callers that the next call asks for: few where Redis has refused
+	counted  bool        // Redis has said that there are permits for these, and for no more
+}
+
+// An asker is a caller in a meeting.
+type asker struct {
+	permits []int64
+	numbers bool
+	call    *groupCall // that asks for it; nil before
+	state   askerState
+	ready   chan struct{} // capacity one: it leads, or has its reply; nil if it has led from the first
+	reply   groupReply
+	err     error
+}
+
+// A party is the callers of one call.
+type party struct {
+	*meeting
+	leader  *asker   // whose goroutine makes the call
+	askers  []*asker // the leader, and those that arrived meanwhile; guarded by mu, as waiting
+	waiting int      // of these
+}
+
+type askerState int
+
+const (
+	askerArrived askerState = iota // it waits for a leader, or leads
+	askerAsked                     // it is in a call
+	askerDone                      // it has its reply
+	askerLeft
+)
+
+// keyOf returns the key of the meeting of some members: their hashes, and the rates that they set.
+func keyOf(limiters []*Limiter) string {
+	if len(limiters) == 1 && limiters[0].given == nil {
+		return limiters[0].Hash
+	}
+	var key strings.Builder
+	for _, l := range limiters {
+		for _, part := range []string{l.Hash, "\x00", l.given.Text(), "\x00"} {
+			key.WriteString(part)
+		}
+	}
+	return key.String()
+}
+
+// enter puts a caller into the meeting of a key, and reports whether it leads.
+func (ms *meetings) enter(key string, a *asker) (m *meeting, leads bool) {
+	s := &ms.stripes[maphash.String(ms.seed, key)%meetingStripes]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m = s.byKey[key]; m == nil {
+		if m = (&meeting{meetingStripe: s, key: key, most: maxMeeting}); s.byKey == nil {
+			s.byKey = map[string]*meeting{}
+		}
+		s.byKey[key] = m
+	}
+	m.callers++
+	if m.leader == nil || len(m.arrivals) == 0 && time.Since(m.began) > meetFor {
+		m.leader, m.began = a, time.Now()
+		return m, true
+	}
+	a.ready = make(chan struct{}, 1)
+	m.arrivals = append(m.arrivals, a)
+	m.watch()
+	return m, false
+}
+
+// watch starts the timer for arrivals, unless it runs. Guarded by mu.
+func (m *meeting) watch() {
+	if m.timer != nil || len(m.arrivals) == 0 {
+		return
+	}
+	m.timer = time.AfterFunc(meetFor-time.Since(m.began), func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.timer = nil; len(m.arrivals) > 0 && time.Since(m.began) >= meetFor {
+			m.appoint()
+		}
+		m.watch()
+	})
+}
+
+// appoint lets the first arrival lead. Guarded by mu.
+func (m *meeting) appoint() {
+	if m.leader = nil; len(m.arrivals) > 0 {
+		m.leader, m.began = m.arrivals[0], time.Now()
+		m.arrivals = m.arrivals[1:]
+		m.leader.ready <- struct{}{}
+	}
+}
+
+// exit takes a caller out of the meeting.
+func (m *meeting) exit(a *asker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.leader == a {
+		m.appoint()
+	}
+	if m.callers--; m.callers == 0 {
+		delete(m.byKey, m.key)
+	}
+}
+
+// gather makes the leader and the arrivals that want the same the callers of its call, and returns their
+// number.
+func (p *party) gather(call *groupCall) int {
+	m := p.meeting
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.leader == p.leader {
+		m.began = time.Now()
+	}
+	room := int64(maxMeeting)
+	for _, n := range call.permits {
+		room = min(room, MaxPermits/n)
+	}
+	n := 0
+	for n < len(m.arrivals) && int64(n+1) < room && slices.Equal(m.arrivals[n].permits, call.permits) {
+		n++
+	}
+	p.askers = append([]*asker{p.leader}, m.arrivals[:n]...)
+	m.arrivals = slices.Delete(m.arrivals, 0, n)
+	for _, a := range p.askers {
+		a.call, a.state = call, askerAsked
+		call.numbers = call.numbers || a.numbers
+	}
+	p.waiting = len(p.askers)
+	call.times = int64(min(m.most, len(p.askers)))
+	// If Redis refuses, the numbers say how many callers to ask for.
+	call.numbers = call.numbers || call.times > 1
+	return len(p.askers)
+}
+
+// leave takes a caller out that no longer waits, and reports whether it could: it has no reply yet. The last
+// one to leave a call ends the request.
+func (m *meeting) leave(a *asker) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch a.state {
+	case askerDone:
+		return false
+	case askerAsked:
+		if a.call.party.waiting--; a.call.party.waiting == 0 {
+			a.call.cancel()
+		}
+	case askerArrived:
+		if i := slices.Index(m.arrivals, a); i >= 0 {
+			m.arrivals = slices.Delete(m.arrivals, i, i+1)
+		}
+	}
+	a.state = askerLeft
+	return true
+}
+
+// deliver gives the callers of a call their replies, and returns how many were granted and are still there.
+// Callers that the call has not asked for, or of which Redis may grant some, go back to the meeting. If the
+// permits of a single caller were refused, so are those of all behind it: they want the same.
+func (p *party) deliver(call *groupCall) (claimed int64) {
+	m := p.meeting
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	granted, decided := call.err == nil && call.granted(), len(p.askers)
+	switch {
+	case call.err != nil:
+	case granted:
+		decided = int(call.times)
+		if m.most = min(2*m.most, maxMeeting); m.counted {
+			m.most = 1
+		}
+		m.counted = false
+	case call.times > 1:
+		fits := call.fitting()
+		decided, m.most, m.counted = 0, max(1, fits), fits > 0
+	default:
+		m.most, m.counted = 1, false
+	}
+	var again []*asker
+	for i, a := range p.askers {
+		switch {
+		case a.state == askerLeft:
+		case i >= decided:
+			a.state, a.call = askerArrived, nil
+			if a != p.leader { // which asks again
+				again = append(again, a)
+			}
+		default:
+			a.state, a.reply, a.err = askerDone, call.reply(int64(i)), call.err
+			if granted {
+				claimed++
+			}
+			if a != p.leader {
+				a.ready <- struct{}{}
+			}
+		}
+	}
+	m.arrivals = append(again, m.arrivals...)
+	if m.leader == nil {
+		m.appoint()
+	}
+	m.watch()
+	return claimed
+}
+
+// fitting returns for how many callers there was enough when a call was refused.
+func (call *groupCall) fitting() int {
+	fits := int64(maxMeeting)
+	for i, v := range call.results {
+		fits = min(fits, max(0, v.Left)/call.permits[i])
+	}
+	return int(min(fits, call.times-1))
+}
+
+// reply returns the reply for one of the callers that the call has asked for.
+func (call *groupCall) reply(caller int64) groupReply {
+	r := groupReply{results: call.results, start: call.start}
+	if len(call.party.askers) == 1 {
+		return r
+	}
+	r.results = slices.Clone(call.results) // each caller writes to its own
+	granted := call.granted()
+	for i := range r.results {
+		v := &r.results[i]
+		if v.Batch = int(call.times); granted {
+			v.Left += call.permits[i] * (call.times - 1 - caller) // what those behind have taken
+		}
+		if caller > 0 {
+			v.Drift, v.Replaced = 0, false
+		}
+	}
+	return r
+}
+
+// meet asks together with the other callers of the Group.
+func (g *Group) meet(ctx context.Context, permits []int64, wanted Want) (groupReply, error) {
+	e := g.engine
+	a := &asker{permits: permits, numbers: wanted.Numbers}
+	m, leads := e.groups.meetings.enter(g.key, a)
+	defer m.exit(a)
+	if !leads {
+		select {
+		case <-a.ready:
+		case <-ctx.Done():
+			if m.leave(a) {
+				return groupReply{}, a.call.unanswered(ctx, wanted.Budget)
+			}
+		case <-e.ctx.Done():
+			if m.leave(a) {
+				return groupReply{}, ErrClosed
+			}
+		}
+	}
+	for a.state != askerDone { // its own calls change the state of a leader
+		call := newGroupCall(g, permits, wanted)
+		call.party = &party{meeting: m, leader: a}
+		if err := call.carryOut(ctx, wanted.Budget); err != nil {
+			return groupReply{}, err
+		}
+	}
+	return a.reply, a.err
+}

@@ -1,0 +1,115 @@
+package groups_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redisson-go/rratelimiter"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+// Callers of a Group that arrive during a call share the next one. If not all can have permits, the first
+// ones get them. What a caller would have got that has left goes back.
+func TestCallersOfAGroupShareCalls(t *testing.T) {
+	for name, row := range map[string]struct {
+		rate    int64 // of the second limiter; the first one has plenty
+		permits int64 // of each caller
+		callers int   // behind the first one
+		leave   []int // which of these leave during their call
+		granted int64 // of all
+		calls   int   // at most, with the withdrawals
+	}{
+		"all":                    {1000, 3, 63, nil, 64, 2},
+		"some":                   {32, 3, 63, nil, 10, 4},
+		"one":                    {3, 3, 63, nil, 1, 3},
+		"more than a rate":       {5, 1, 63, nil, 5, 4},
+		"the first one leaves":   {1000, 3, 5, []int{0}, 5, 4},
+		"others leave":           {1000, 3, 5, []int{1, 4}, 4, 4},
+		"all leave":              {1000, 3, 2, []int{0, 1}, 1, 4},
+		"one leaves, one is out": {9, 3, 3, []int{1}, 3, 6},
+	} {
+		Bubble(t, func(c *Limiter) {
+			scarce := c.Client.RateLimiter("scarce").WithRate(row.rate, time.Hour)
+			ample := c.Client.RateLimiter("ample").WithRate(1000, time.Hour)
+			g := c.Client.All(ample, scarce)
+			c.Want(ErrOf(g.TryAcquire(c.Context(), 1, 0))) // the script is known from here on
+			c.Want(g.Release(c.Context(), 1))
+			c.RDB.AddHook(Hook(c.Gate.Process))
+			var all sync.WaitGroup
+			var granted atomic.Int64
+			comes := func(ctx context.Context) {
+				all.Go(func() {
+					ok, err := g.TryAcquire(ctx, row.permits, 0)
+					if err != nil && ctx.Err() == nil {
+						c.Errorf("%s: %v", name, err)
+					}
+					if ok {
+						granted.Add(1)
+					}
+				})
+				synctest.Wait()
+			}
+			openFirst := c.Gate.Shut()
+			comes(c.Context())
+			leaves := make([]func(), row.callers)
+			for i := range leaves {
+				ctx, cancel := context.WithCancel(c.Context())
+				defer cancel()
+				leaves[i] = cancel
+				comes(ctx)
+			}
+			openSecond := c.Gate.Shut()
+			openFirst()
+			synctest.Wait()
+			for _, i := range row.leave {
+				leaves[i]()
+			}
+			synctest.Wait()
+			openSecond()
+			all.Wait()
+			c.Sleep(time.Second)
+			if n, calls := granted.Load(), c.Gate.Count(); n != row.granted || calls > row.calls {
+				c.Errorf("%s: %d granted in %d calls, want %d in %d", name, n, calls, row.granted, row.calls)
+			}
+			for _, l := range []*rratelimiter.RateLimiter{ample, scarce} {
+				r, err := l.Peek(c.Context())
+				if want := r.Limit - row.granted*row.permits; err != nil || r.Remaining != want {
+					c.Errorf("%s: %d left of %s, want %d; %v", name, r.Remaining, l, want, err)
+				}
+			}
+		})
+	}
+}
+
+// Each caller of a shared call gets its own numbers.
+func TestCallersOfASharedCallGetTheirNumbers(t *testing.T) {
+	Bubble(t, func(c *Limiter) {
+		g := c.Client.All(c.Client.RateLimiter("one").WithRate(10, time.Minute),
+			c.Client.RateLimiter("two").WithRate(20, time.Minute)).Amounts(1, 2)
+		c.Want(ErrOf(g.TryAcquire(c.Context(), 1, 0)))
+		c.RDB.AddHook(Hook(c.Gate.Process))
+		open := c.Gate.Shut()
+		var all sync.WaitGroup
+		results := make([]rratelimiter.Result, 5)
+		for i := range results {
+			all.Go(func() {
+				var err error
+				results[i], err = g.Allow(c.Context(), 1)
+				c.Want(err)
+			})
+			synctest.Wait()
+		}
+		open()
+		all.Wait()
+		for i, r := range results {
+			one, two := r.Each[0].Remaining, r.Each[1].Remaining
+			if !r.Allowed || one != 8-int64(i) || two != 16-2*int64(i) {
+				c.Errorf("caller %d: %v, %d and %d left", i, r.Allowed, one, two)
+			}
+		}
+	})
+}
