@@ -16,11 +16,6 @@ const (
 	// of equal requests is one run, so the bound is rarely met.
 	maxRuns = 256
 
-	// A batch hangs when its reply takes longer than hangsAfter. If it then
-	// fails, go-redis has used up all its attempts, and the callers behind the
-	// batch get its error without attempts of their own.
-	hangsAfter = 250 * time.Millisecond
-
 	// gatherRounds is how often a batch yields the processor while none of the callers it
 	// has served returns.
 	gatherRounds = 10
@@ -78,7 +73,7 @@ func (b *batch) run(closing context.Context) {
 func (b *batch) next(ctx context.Context, cancel func()) bool {
 	q := b.queue
 	q.mu.Lock()
-	if q.engine.closed() {
+	if q.engine.Closed() {
 		q.close()
 	}
 	// Before take, so that arrivals behind the line are not served ahead of it.
@@ -241,7 +236,7 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 		q.abandoned--
 	}
 	switch {
-	case err != nil && q.engine.closed():
+	case err != nil && q.engine.Closed():
 		err = ErrClosed
 	case b.abandoned:
 	case err == nil || redisx.Final(err):

@@ -9,6 +9,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/back"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
+	"github.com/redisson-go/rratelimiter/internal/work"
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
@@ -66,7 +67,7 @@ func (noUpper) Close()                                        {}
 // concurrent use.
 //
 // Locks are taken in this order: the mu of queues, of a queue; those of internal/ahead; of a
-// circuit, of the Guard, of a localLimiter (internal/outage); of a back.List, of goroutines.
+// circuit, of the Guard, of a localLimiter (internal/outage); of a back.List, of a work.Pool.
 // A queue tells the Upper that callers wait, a lease tells the Guard what it takes and gives
 // back, and each may start a goroutine. The mu of types, shards, sessions and meetings
 // come last: their owners call nothing that locks. Only newGroupCaller locks several queues, and
@@ -75,7 +76,7 @@ func (noUpper) Close()                                        {}
 // hashes. No goroutine asks Redis while it holds a lock.
 type Engine struct {
 	config Config
-	goroutines
+	*work.Pool
 	session session
 	// requests is the number of the last request to any limiter. One counter for
 	// all limiters keeps the numbers of each limiter growing even after a rename.
@@ -101,9 +102,8 @@ type session struct {
 // New returns an Engine. It does not ask Redis.
 func New(config Config) *Engine {
 	name := wire.SessionPrefix + rand.Text()[:wire.SessionLetters]
-	e := &Engine{config: config, session: session{name, name}}
-	e.goroutines.init()
-	e.config.Runner.Base = e.ctx
+	e := &Engine{config: config, Pool: work.New(), session: session{name, name}}
+	e.config.Runner.Base = e.Context()
 	e.queues.engine, e.back, e.upper = e, back.NewList(e.Go), noUpper{}
 	e.queues.byHash = map[string]*queue{}
 	e.groups.init()
@@ -155,7 +155,7 @@ func (e *Engine) Close() {
 	e.upper.Close()
 	timer := time.NewTimer(max(closing-time.Since(began), closing/2))
 	defer timer.Stop()
-	e.cancelAll()
+	e.Cancel(ErrClosed)
 	// The context ends first. A caller that enters a queue after this loop has
 	// passed it finds the Engine closed (queue.arrive).
 	for _, q := range e.queues.all() {
@@ -168,7 +168,7 @@ func (e *Engine) Close() {
 		if e.config.Hub != nil {
 			e.config.Hub.Close()
 		}
-		e.running.Wait()
+		e.Wait()
 		close(ended)
 	}()
 	select {
@@ -206,7 +206,7 @@ func (e *Engine) Pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-e.ctx.Done():
+	case <-e.Context().Done():
 		return ErrClosed
 	}
 }

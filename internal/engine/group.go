@@ -130,7 +130,7 @@ func (gc *groupCaller) wait(ends waitEnds, wanted Want, last groupReply) ([]Resu
 			expired = true
 		case <-ends.callerCtx.Done():
 			return nil, ends.callerCtx.Err()
-		case <-g.engine.ctx.Done():
+		case <-g.engine.Context().Done():
 			return nil, ErrClosed
 		}
 	}

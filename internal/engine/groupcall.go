@@ -86,7 +86,7 @@ func (call *groupCall) newRecords() (records []string) {
 // carryOut carries the call out when its turn has come, or returns an error when ctx ends first.
 func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error {
 	e := call.group.engine
-	switch err := call.sessions.enter(ctx, e.ctx); {
+	switch err := call.sessions.enter(ctx, e.Context()); {
 	case err != nil && err == ctx.Err():
 		return call.unanswered(ctx, budget)
 	case err != nil:
@@ -104,14 +104,14 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 			call.noteWritten()
 		}
 	}()
-	caller, sending := ctx, e.ctx
+	caller, sending := ctx, e.Context()
 	if call.cancel = func() {}; ctx.Done() != nil {
 		// The request does not end with ctx: its outcome says whether to withdraw. The last caller to
 		// leave cancels it.
-		sending, call.cancel = context.WithCancel(e.ctx)
+		sending, call.cancel = context.WithCancel(e.Context())
 	}
 	if call.party != nil && call.party.gather(call) > 1 {
-		caller = e.ctx // as in batch.next
+		caller = e.Context() // as in batch.next
 	}
 	if call.settlement != nil {
 		call.settlement.begin(call)
@@ -128,7 +128,7 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 		ran = true
 		return call.err
 	}
-	_, left = redisx.Leave(ctx, e.ctx, e.Work, func(context.Context) struct{} {
+	_, left = redisx.Leave(ctx, e.Context(), e.Work, func(context.Context) struct{} {
 		defer call.cancel()
 		call.run(requestContext{sending, caller, call})
 		return struct{}{}
@@ -142,7 +142,7 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 	default:
 		call.cancel()
 	}
-	if e.closed() {
+	if e.Closed() {
 		return ErrClosed
 	}
 	return call.unanswered(ctx, budget)
@@ -157,9 +157,6 @@ func (call *groupCall) noteWritten() {
 
 // errPanicked is the outcome for the other callers of a call that a hook of go-redis has ended by a panic.
 var errPanicked = errors.New("the request was not finished")
-
-// errLeft is the outcome of a call that its caller has left.
-var errLeft = errors.New("no reply from Redis")
 
 // noteFailure records the error of an attempt that go-redis or the Runner repeats.
 func (call *groupCall) noteFailure(err error) { call.lastFailure.Store(&err) }
@@ -194,10 +191,11 @@ func (call *groupCall) refused() bool {
 func (call *groupCall) run(ctx context.Context) {
 	e := call.group.engine
 	if call.session == nil {
-		call.session, call.number, call.start = call.sessions.take(e), e.requests.Add(1), time.Now()
+		call.session = call.sessions.take(e.session.name, &e.groups.sessionCount)
+		call.number, call.start = e.requests.Add(1), time.Now()
 	}
 	call.results, call.err = call.send(ctx)
-	if call.err != nil && e.closed() && !redisx.Final(call.err) {
+	if call.err != nil && e.Closed() && !redisx.Final(call.err) {
 		call.err = ErrClosed
 	}
 }

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/limit"
 )
 
 // runPlain is run for a script that asks for heal.lua where the limiter is not plain. given is
@@ -34,10 +36,6 @@ func (l *Limiter) plainly(
 	}
 }
 
-// asksForHeal reports whether a script has judged nothing (scripts/parts/plain.lua): it replies
-// the number of the limiter that is not plain.
-func asksForHeal(reply redisx.Reply) bool { return !reply.Brief && reply.Len() == 1 }
-
 // heal makes the limiter plain (scripts/heal.lua), and returns the permits by which its value
 // was wrong. given is the text of the GivenRate of the call that needs it, nil if it has none.
 func (l *Limiter) heal(ctx context.Context, given any) (drift int64, err error) {
@@ -58,4 +56,16 @@ func (l *Limiter) heal(ctx context.Context, given any) (drift int64, err error) 
 			return drift, err
 		}
 	}
+}
+
+// tooManyRounds returns an error if a script has asked too often, or for too
+// long, to be sent again. Each round handles at least 1,000 records. A key that
+// fills as fast as it is read must not occupy Redis for ever.
+func tooManyRounds(sent int, began time.Time) error {
+	const most = 10_000
+	if sent < most && time.Since(began) < sessionLife-time.Second {
+		return nil
+	}
+	const text = ": it has too many records, and was sent %d requests for one call"
+	return &Error{kind: limit.ErrNoAnswer, detail: fmt.Sprintf(text, sent)}
 }

@@ -38,7 +38,7 @@ func (w *waiter) repliesBy() (end time.Time, why error) {
 // callers that have arrived meanwhile.
 func (b *batch) lead(w *waiter, req *request) {
 	q := b.queue
-	ctx := requestContext{q.engine.ctx, w.ctx, q}
+	ctx := requestContext{q.engine.Context(), w.ctx, q}
 	if w.canLeave {
 		ctx.Context = w.ctx
 	}

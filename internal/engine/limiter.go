@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,38 +43,6 @@ type Limiter struct {
 // boxedKeys are hash, value and permits of one type, as go-redis wants its
 // arguments.
 type boxedKeys [3]any
-
-// A Rate is the configuration of a limiter.
-type Rate struct {
-	Type                int // wire.Overall or wire.PerClient
-	Permits             int64
-	Interval, KeepAlive time.Duration // whole ms
-}
-
-// A GivenRate is a rate that acquires set.
-type GivenRate struct {
-	Rate     Rate
-	Replaces bool // another rate that is set
-	text     any  // for parts/plain.lua; a string, boxed for go-redis
-}
-
-// NewGivenRate returns a GivenRate.
-func NewGivenRate(rate Rate, replaces bool) *GivenRate {
-	text := fmt.Sprintf("%d %d %d %s",
-		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(replaces))
-	return &GivenRate{rate, replaces, text}
-}
-
-// Text returns the rate as scripts take it (parts/plain.lua): rate, interval, keep alive, and 1
-// if it replaces another rate.
-//
-// It accepts a nil GivenRate, which has none.
-func (g *GivenRate) Text() string {
-	if g == nil {
-		return ""
-	}
-	return g.text.(string)
-}
 
 // givenText returns the text of the rate that acquires set, nil if they set none.
 func (l *Limiter) givenText() any {
@@ -179,7 +146,7 @@ func (l *Limiter) Usable(ctx context.Context) error {
 	switch {
 	case l.err != nil:
 		return l.err
-	case l.engine.closed():
+	case l.engine.Closed():
 		return ErrClosed
 	}
 	return ctx.Err()
@@ -359,40 +326,4 @@ func (l *Limiter) runOn(ctx context.Context, typ int, call *redisx.Call) (redisx
 		err = translated(l, typ, err)
 	}
 	return reply, ambiguous, err
-}
-
-// wrongKind describes the key with the wrong kind of value, and the kind if it can still
-// be read. detail comes from the script: the number of the key and the kind that it must
-// have.
-func (l *Limiter) wrongKind(typ int, detail string) string {
-	number, kind, _ := strings.Cut(detail, " ")
-	key := l.Hash
-	switch number {
-	case "2":
-		key = l.Keys().Pairs[typ].Value
-	case "3":
-		key = l.Keys().Pairs[typ].Permits
-	}
-	// Not the caller's context: it may have ended, and the error would then say
-	// less.
-	ctx, cancel := context.WithTimeout(l.engine.ctx, time.Second)
-	defer cancel()
-	switch found := l.engine.config.Runner.TypeOf(ctx, key); found {
-	case "", "none", kind: // no answer, or the key has changed since
-		return fmt.Sprintf("key %s must be a %s", key, kind)
-	default:
-		return fmt.Sprintf("key %s is a %s, must be a %s", key, found, kind)
-	}
-}
-
-// tooManyRounds returns an error if a script has asked too often, or for too
-// long, to be sent again. Each round handles at least 250 records. A key that
-// fills as fast as it is read must not occupy Redis for ever.
-func tooManyRounds(sent int, began time.Time) error {
-	const most = 10_000
-	if sent < most && time.Since(began) < sessionLife-time.Second {
-		return nil
-	}
-	const text = ": it has too many records, and was sent %d requests for one call"
-	return &Error{kind: limit.ErrNoAnswer, detail: fmt.Sprintf(text, sent)}
 }

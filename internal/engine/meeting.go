@@ -290,7 +290,7 @@ func (g *Group) meet(ctx context.Context, permits []int64, wanted Want) (groupRe
 			if m.leave(a) {
 				return groupReply{}, a.call.unanswered(ctx, wanted.Budget)
 			}
-		case <-e.ctx.Done():
+		case <-e.Context().Done():
 			if m.leave(a) {
 				return groupReply{}, ErrClosed
 			}

@@ -48,14 +48,6 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 	})
 }
 
-// flag returns yes as scripts expect it.
-func flag(yes bool) string {
-	if yes {
-		return "1"
-	}
-	return "0"
-}
-
 // clearOther removes the unused keys of the other type. A script names the keys of one
 // type, so this takes a second script, which checks again which type is in force: another
 // client may have set it meanwhile. It runs only if there are such keys. While a cluster
@@ -246,7 +238,7 @@ func (l *Limiter) Listen(ctx context.Context, event Event, f func(string)) (stop
 	// Listen returns must not be missed.
 	if err := e.config.Hub.Confirmed(ctx, channel); err != nil {
 		stop()
-		if e.closed() {
+		if e.Closed() {
 			err = ErrClosed
 		}
 		return nil, l.Named(err)

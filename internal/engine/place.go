@@ -2,17 +2,6 @@ package engine
 
 import "time"
 
-// A ticket marks a waiter as standing in for a Group call in the line of one member. The
-// waiter's place is in the line only while that member refuses the caller. Otherwise
-// later waiters overtake it: one user without permits must not keep all users from a
-// shared limit. When the member refuses later, the place returns to where it was.
-//
-// A caller gets its places in all lines at one moment, under the locks of all queues. So
-// of two callers the same one is ahead in every line they share, and they never deadlock.
-type ticket struct {
-	wake chan struct{} // capacity one: the caller's turn may have come
-}
-
 // A place is where a Group's caller stands in the line of one member. It counts
 // as reserved even while it is not in the line, so that its queue is not retired.
 type place struct {

@@ -78,7 +78,7 @@ func (q *queue) arrive(w *waiter) *request {
 		q.lineUp()
 	}
 	var toLead *request
-	closed := q.engine.closed()
+	closed := q.engine.Closed()
 	if closed {
 		q.close()
 	} else {

@@ -118,6 +118,16 @@ func (a acquireReply) grants() bool {
 	return a.judged == nil
 }
 
+// A run is a number of consecutive equal requests. many is negative for callers
+// that wait (scripts/acquire.lua).
+type run struct{ permits, many int64 }
+
+func (r run) size() int64 { return max(r.many, -r.many) }
+
+// asksForHeal reports whether a script has judged nothing (scripts/parts/plain.lua): it replies
+// the number of the limiter that is not plain.
+func asksForHeal(reply redisx.Reply) bool { return !reply.Brief && reply.Len() == 1 }
+
 // A split hands out the results of a reply to the callers of a request, in their
 // order.
 type split struct {
@@ -181,42 +191,4 @@ func (s *split) result(permits int64) (Result, error) {
 		return v, Exceeds(permits, v.Limit)
 	}
 	return v, nil
-}
-
-// A refusal is the first refused waiter of a batch. No waiter behind it is
-// served.
-type refusal struct {
-	*waiter
-	callerLeft bool  // its caller has left meanwhile
-	wait       int64 // us until its permits are there
-	again      bool  // or until it may look again
-}
-
-// A batchOutcome counts the outcomes of the waiters of a batch.
-type batchOutcome struct {
-	toWaiters int64 // permits granted to waiting callers
-	atOnce    int64 // permits granted to callers that do not wait
-	unclaimed int64 // permits granted to callers that have left
-	refused   refusal
-}
-
-// add counts the result of a waiter.
-func (o *batchOutcome) add(w *waiter, v Result, err error) {
-	left := w.state == gone
-	switch {
-	case v.OK && left:
-		o.unclaimed += w.Permits
-	case v.OK && w.Waits():
-		o.toWaiters += w.Permits
-	case v.OK:
-		o.atOnce += w.Permits
-	case w.Waits() && err == nil && o.refused.waiter == nil:
-		o.refused = refusal{w, left, v.Wait, v.Again}
-	}
-}
-
-// covers reports whether the refusal holds for another waiter in line as well. It
-// does, unless the refused caller has left and this one wants less.
-func (first refusal) covers(w *waiter) bool {
-	return first.waiter != nil && (!first.callerLeft || w.Permits >= first.Permits)
 }

@@ -44,12 +44,6 @@ type request struct {
 	space [argPortion]any
 }
 
-// A run is a number of consecutive equal requests. many is negative for callers
-// that wait (scripts/acquire.lua).
-type run struct{ permits, many int64 }
-
-func (r run) size() int64 { return max(r.many, -r.many) }
-
 // newAcquire returns the request for some runs.
 func newAcquire(l *Limiter, runs []run, withdrawal *withdrawal) *request {
 	e := l.engine

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -14,6 +16,11 @@ import (
 // to the rest. Each call needs a session of its own, which is a field in the hash
 // of each limiter: without the bound, hashes would grow with the callers.
 const groupCallsAtOnce = 16
+
+// A request hangs when its reply takes longer than hangsAfter. If it then fails, go-redis has
+// used up all its attempts, and the callers behind it get its error without attempts of their
+// own.
+const hangsAfter = 250 * time.Millisecond
 
 // sessions holds the sessions of Group calls to the limiters of one server. A session
 // remembers only its last request. So a call owns one while it may be under way, and
@@ -26,6 +33,9 @@ type sessions struct {
 	repliedAt time.Time // when a call last got a reply
 	hang      *hang     // the next one; nil if no caller waits for room
 }
+
+// errLeft is the outcome of a call that its caller has left.
+var errLeft = errors.New("no reply from Redis")
 
 // A hang is a call that hung until go-redis gave up. Callers that wait for room get its error.
 type hang struct {
@@ -105,7 +115,7 @@ func (s *sessions) note(began time.Time, err error) {
 }
 
 // take returns an unused session, boxed for go-redis.
-func (s *sessions) take(e *Engine) any {
+func (s *sessions) take(name string, count *atomic.Int64) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.free); n > 0 {
@@ -113,7 +123,7 @@ func (s *sessions) take(e *Engine) any {
 		s.free = s.free[:n-1]
 		return session
 	}
-	return e.session.name + "." + strconv.FormatInt(e.groups.sessionCount.Add(1), 10)
+	return name + "." + strconv.FormatInt(count.Add(1), 10)
 }
 
 // put returns a session that no copy of a request can reach any more.
@@ -121,6 +131,14 @@ func (s *sessions) put(session any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, session)
+}
+
+// A lentSession goes back to its pool once, although several attempts may end: after a reply, or when no copy
+// of the last attempt can come any more.
+type lentSession struct {
+	session any
+	back    atomic.Bool
+	later   *time.Timer // after an error, until the next attempt; puts it back
 }
 
 // putOnce is put, for the first of several calls.

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -49,14 +48,6 @@ type Settlement struct {
 	start  time.Time
 }
 
-// A lentSession goes back to its pool once, although several attempts may end: after a reply, or when no copy
-// of the last attempt can come any more.
-type lentSession struct {
-	session any
-	back    atomic.Bool
-	later   *time.Timer // after an error, until the next attempt; puts it back
-}
-
 // Settlement returns a settlement of the members.
 func (g *Group) Settlement() *Settlement { return &Settlement{group: g} }
 
@@ -81,7 +72,7 @@ func (s *Settlement) begin(call *groupCall) {
 	e := s.group.engine
 	call.ambiguous = s.lent != nil && time.Since(s.start) < sessionLife-time.Second && s.lent.later.Stop()
 	if !call.ambiguous {
-		s.lent = &lentSession{session: call.sessions.take(e)}
+		s.lent = &lentSession{session: call.sessions.take(e.session.name, &e.groups.sessionCount)}
 		s.number, s.start = e.requests.Add(1), time.Now()
 	}
 	call.lent, call.session, call.number, call.start = s.lent, s.lent.session, s.number, s.start

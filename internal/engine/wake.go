@@ -19,7 +19,7 @@ func (q *queue) attend(ctx context.Context) {
 	closed := ctx.Done()
 	for {
 		q.mu.Lock()
-		if q.engine.closed() {
+		if q.engine.Closed() {
 			q.close()
 		}
 		if q.line.empty() {

@@ -6,12 +6,45 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
+
+// A Rate is the configuration of a limiter.
+type Rate struct {
+	Type                int // wire.Overall or wire.PerClient
+	Permits             int64
+	Interval, KeepAlive time.Duration // whole ms
+}
+
+// A GivenRate is a rate that acquires set.
+type GivenRate struct {
+	Rate     Rate
+	Replaces bool // another rate that is set
+	text     any  // for parts/plain.lua; a string, boxed for go-redis
+}
+
+// NewGivenRate returns a GivenRate.
+func NewGivenRate(rate Rate, replaces bool) *GivenRate {
+	text := fmt.Sprintf("%d %d %d %s",
+		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(replaces))
+	return &GivenRate{rate, replaces, text}
+}
+
+// Text returns the rate as scripts take it (parts/plain.lua): rate, interval, keep alive, and 1
+// if it replaces another rate.
+//
+// It accepts a nil GivenRate, which has none.
+func (g *GivenRate) Text() string {
+	if g == nil {
+		return ""
+	}
+	return g.text.(string)
+}
 
 // parseRate reads the fields rate, interval, type and keepAliveTime of a hash.
 // Java writes them, so each is checked.
@@ -65,4 +98,12 @@ func notifies(ctx context.Context, runner *redisx.Runner, event Event) error {
 		return &Error{prefix: "rratelimiter: listening for ", detail: detail, cause: errors.ErrUnsupported}
 	}
 	return runner.EachServer(ctx, check)
+}
+
+// flag returns yes as scripts expect it.
+func flag(yes bool) string {
+	if yes {
+		return "1"
+	}
+	return "0"
 }
