@@ -13,7 +13,7 @@ import (
 )
 
 // Callers of a Group that arrive during a call share the next one. If not all can have permits, the first
-// ones get them. What a caller would have got that has left goes back.
+// ones get them. Permits of a caller that has left go back.
 func TestCallersOfAGroupShareCalls(t *testing.T) {
 	for name, row := range map[string]struct {
 		rate    int64 // of the second limiter; the first one has plenty
