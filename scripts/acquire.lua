@@ -107,13 +107,8 @@ for turn = 1, held and 2 or 1 do
     break
   end
 end
-local reset, ahead = 0, true
-if asked and whole and spent > 0 and first[1] then -- each caller reads the time with what is granted now
-  ahead = redis.call('ZCOUNT', KEYS[3], '(' .. at, '+inf') > 0
-end
-if ahead then
-  -- include parts/newest.lua
-end
+local reset, passed = 0, whole and spent > 0
+-- include parts/newest.lua
 local taken, took, entry = held and 0 or spent, nil, nil
 local after = asked and taken > 0 and math.max(reset, lease + interval) or reset
 local writes, stamp = not idle or resent or look, lease == 0 and at or string.format('%d', now + lease)

@@ -34,7 +34,7 @@ do
   local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
   local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us
   -- include parts/late.lua
-  local n, wait, spent, reset, walked = tonumber(amount), 0, 0, 0, {}
+  local n, wait, spent, reset, walked, passed = tonumber(amount), 0, 0, 0, {}, false
   if held then -- carried out before: granted by every limiter that still has the session, or by none
     before = before ~= false and held >= n
   end

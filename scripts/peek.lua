@@ -14,7 +14,7 @@ local asked, healed, timed, member = true, true, at ~= ARGV[6], nil
 -- include parts/plain.lua
 local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
-local n, wait, spent, lease, reset, walked = tonumber(ARGV[4]), 0, 0, 0, 0, nil
+local n, wait, spent, lease, reset, walked, passed = tonumber(ARGV[4]), 0, 0, 0, 0, nil, false
 if n > value and n <= rate and interval > 0 then
   -- include parts/until.lua
 end
