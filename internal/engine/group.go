@@ -147,8 +147,9 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (reply gr
 	}
 	if wanted.Reserve || wanted.Lease > 0 { // with records of its own
 		call := newGroupCall(g, permits, wanted)
-		err = call.carryOut(ctx, wanted.Budget)
-		reply = groupReply{call.results, call.start}
+		if err = call.carryOut(ctx, wanted.Budget); err == nil { // otherwise it may still go on
+			reply = groupReply{call.results, call.start}
+		}
 	} else {
 		reply, err = g.meet(ctx, permits, wanted)
 	}

@@ -117,16 +117,7 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 		call.settlement.begin(call)
 	}
 	if ctx.Done() == nil { // as in Leave, without its closures
-		ran := false
-		defer func() {
-			if !ran { // a hook of go-redis has panicked
-				call.ambiguous, call.err = true, errPanicked
-			}
-			call.end(false)
-		}()
-		call.run(requestContext{sending, caller, call})
-		ran = true
-		return call.err
+		return call.stay(requestContext{sending, caller, call})
 	}
 	_, left = redisx.Leave(ctx, e.Context(), e.Work, func(context.Context) struct{} {
 		defer call.cancel()
@@ -148,6 +139,20 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 	return call.unanswered(ctx, budget)
 }
 
+// stay carries the call out for a leader that cannot leave.
+func (call *groupCall) stay(ctx context.Context) error {
+	ran := false
+	defer func() {
+		if !ran { // a hook of go-redis has panicked
+			call.ambiguous, call.err = true, errPanicked
+		}
+		call.end(false)
+	}()
+	call.run(ctx)
+	ran = true
+	return call.err
+}
+
 // noteWritten tells the Upper that the call may have changed permits.
 func (call *groupCall) noteWritten() {
 	for _, l := range call.group.limiters {
@@ -164,11 +169,11 @@ func (call *groupCall) noteFailure(err error) { call.lastFailure.Store(&err) }
 // unanswered returns the error of a call whose context has ended. The cause of
 // the context says which bound it was (Group.Acquire, Group.ask). It accepts a nil call, which was not made.
 func (call *groupCall) unanswered(ctx context.Context, budget time.Duration) error {
-	cause := error(nil)
-	if call == nil {
-		cause = nil
-	} else if said := call.lastFailure.Load(); said != nil {
-		cause = *said
+	var cause error
+	if call != nil {
+		if said := call.lastFailure.Load(); said != nil {
+			cause = *said
+		}
 	}
 	switch why := context.Cause(ctx); why {
 	case errSilent:
