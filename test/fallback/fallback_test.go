@@ -84,7 +84,7 @@ func TestTheCircuitOpensAndCloses(t *testing.T) {
 			if got, want := h.Cause.Error(), "no answer from Redis within "+budget.String(); got != want {
 				t.Errorf("%s, want %s, and no limiter", got, want)
 			}
-			if probes := p.Gate.Count() - before; probes < 19 || probes > 22 {
+			if probes := p.Gate.Count() - before; probes < 19 || probes > 24 { // a few take permits back
 				t.Errorf("%d requests in a minute, want 2 s for each probe and 1 s for the pauses", probes)
 			}
 			p.does("back; +4s; well; take 1; taken 1; hooks open closed")
