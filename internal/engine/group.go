@@ -19,7 +19,7 @@ const MaxMembers = 8
 type Group struct {
 	engine   *Engine
 	limiters []*Limiter
-	key      string // of its meeting
+	key      meetingKey // of its meetings, without permits
 }
 
 // A groupReply is the reply to one caller of a Group.

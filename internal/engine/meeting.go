@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ const (
 )
 
 // meetings are where the callers of Groups meet: a call under way has all that arrive meanwhile as the
-// callers of the next call. There is one meeting for all Groups of the same members, while it has callers.
+// callers of the next call. There is one meeting for all that want the same, while it has callers.
 type meetings struct {
 	seed    maphash.Seed
 	stripes [meetingStripes]meetingStripe
@@ -32,13 +33,20 @@ type meetings struct {
 // is locked under it.
 type meetingStripe struct {
 	mu    sync.Mutex
-	byKey map[string]*meeting
+	byKey map[meetingKey]*meeting
 }
 
-// A meeting has the callers of one set of members. Guarded by the mu of its stripe.
+// A meetingKey is what the callers of a meeting want: the permits of some limiters, whose rates they set.
+type meetingKey struct {
+	members string // their hashes, each after its length unless there is only one
+	rates   string // given, by member
+	permits [MaxMembers]int64
+}
+
+// A meeting has callers that want the same. Guarded by the mu of its stripe.
 type meeting struct {
 	*meetingStripe
-	key      string
+	key      meetingKey
 	callers  int         // inside; the meeting ends with the last one
 	leader   *asker      // the last one that makes a call; nil if there is none
 	began    time.Time   // when it began to
@@ -50,7 +58,6 @@ type meeting struct {
 
 // An asker is a caller in a meeting.
 type asker struct {
-	permits []int64
 	numbers bool
 	call    *groupCall // that asks for it; nil before
 	state   askerState
@@ -76,28 +83,30 @@ const (
 	askerLeft
 )
 
-// keyOf returns the key of the meeting of some members: their hashes, and the rates that they set.
-func keyOf(limiters []*Limiter) string {
-	if len(limiters) == 1 && limiters[0].given == nil {
-		return limiters[0].Hash
+// keyOf returns the key of the meetings of some members, without permits.
+func keyOf(limiters []*Limiter) meetingKey {
+	if len(limiters) == 1 {
+		return meetingKey{members: limiters[0].Hash, rates: limiters[0].given.Text()}
 	}
-	var key strings.Builder
+	var members, rates strings.Builder
 	for _, l := range limiters {
-		for _, part := range []string{l.Hash, "\x00", l.given.Text(), "\x00"} {
-			key.WriteString(part)
-		}
+		members.WriteString(strconv.Itoa(len(l.Hash)))
+		members.WriteByte(' ')
+		members.WriteString(l.Hash)
+		rates.WriteString(l.given.Text())
+		rates.WriteByte(';')
 	}
-	return key.String()
+	return meetingKey{members: members.String(), rates: rates.String()}
 }
 
 // enter puts a caller into the meeting of a key, and reports whether it leads.
-func (ms *meetings) enter(key string, a *asker) (m *meeting, leads bool) {
-	s := &ms.stripes[maphash.String(ms.seed, key)%meetingStripes]
+func (ms *meetings) enter(key meetingKey, a *asker) (m *meeting, leads bool) {
+	s := &ms.stripes[maphash.String(ms.seed, key.members)%meetingStripes]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m = s.byKey[key]; m == nil {
 		if m = (&meeting{meetingStripe: s, key: key, most: maxMeeting}); s.byKey == nil {
-			s.byKey = map[string]*meeting{}
+			s.byKey = map[meetingKey]*meeting{}
 		}
 		s.byKey[key] = m
 	}
@@ -148,8 +157,7 @@ func (m *meeting) exit(a *asker) {
 	}
 }
 
-// gather makes the leader and the arrivals that want the same the callers of its call, and returns their
-// number.
+// gather makes the leader and the arrivals the callers of its call, and returns their number.
 func (p *party) gather(call *groupCall) int {
 	m := p.meeting
 	m.mu.Lock()
@@ -161,10 +169,7 @@ func (p *party) gather(call *groupCall) int {
 	for _, n := range call.permits {
 		room = min(room, MaxPermits/n)
 	}
-	n := 0
-	for n < len(m.arrivals) && int64(n+1) < room && slices.Equal(m.arrivals[n].permits, call.permits) {
-		n++
-	}
+	n := min(len(m.arrivals), int(room)-1)
 	p.askers = append([]*asker{p.leader}, m.arrivals[:n]...)
 	m.arrivals = slices.Delete(m.arrivals, 0, n)
 	for _, a := range p.askers {
@@ -280,8 +285,9 @@ func (call *groupCall) reply(caller int64) groupReply {
 // meet asks together with the other callers of the Group.
 func (g *Group) meet(ctx context.Context, permits []int64, wanted Want) (groupReply, error) {
 	e := g.engine
-	a := &asker{permits: permits, numbers: wanted.Numbers}
-	m, leads := e.groups.meetings.enter(g.key, a)
+	a, key := &asker{numbers: wanted.Numbers}, g.key
+	copy(key.permits[:], permits)
+	m, leads := e.groups.meetings.enter(key, a)
 	defer m.exit(a)
 	if !leads {
 		select {

@@ -113,3 +113,24 @@ func TestCallersOfASharedCallGetTheirNumbers(t *testing.T) {
 		}
 	})
 }
+
+// Callers that want different permits have calls of their own, which do not wait for each other.
+func TestCallersOfDifferentAmountsDoNotWaitForEachOther(t *testing.T) {
+	Bubble(t, func(c *Limiter) {
+		g := c.Client.All(c.Client.RateLimiter("one").WithRate(100, time.Minute),
+			c.Client.RateLimiter("two").WithRate(100, time.Minute))
+		c.Want(ErrOf(g.TryAcquire(c.Context(), 1, 0)))
+		c.RDB.AddHook(Hook(c.Gate.Process))
+		open := c.Gate.Shut()
+		var all sync.WaitGroup
+		for _, permits := range []int64{1, 2} {
+			all.Go(func() { c.Want(Yes(g.TryAcquire(c.Context(), permits, 0))) })
+			synctest.Wait()
+		}
+		if n := c.Gate.Count(); n != 2 {
+			c.Errorf("%d calls under way, want one for each amount", n)
+		}
+		open()
+		all.Wait()
+	})
+}
