@@ -183,6 +183,13 @@ func (p *party) gather(call *groupCall) int {
 	return len(p.askers)
 }
 
+// isAsked reports whether a caller is in a call, or was.
+func (m *meeting) isAsked(a *asker) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return a.state != askerArrived
+}
+
 // leave takes a caller out that no longer waits, and reports whether it could: it has no reply yet. The last
 // one to leave a call ends the request.
 func (m *meeting) leave(a *asker) bool {
@@ -290,16 +297,8 @@ func (g *Group) meet(ctx context.Context, permits []int64, wanted Want) (groupRe
 	m, leads := e.groups.meetings.enter(key, a)
 	defer m.exit(a)
 	if !leads {
-		select {
-		case <-a.ready:
-		case <-ctx.Done():
-			if m.leave(a) {
-				return groupReply{}, a.call.unanswered(ctx, wanted.Budget)
-			}
-		case <-e.Context().Done():
-			if m.leave(a) {
-				return groupReply{}, ErrClosed
-			}
+		if left, err := g.await(ctx, m, a, wanted.Budget); left {
+			return groupReply{}, err
 		}
 	}
 	for a.state != askerDone { // its own calls change the state of a leader
@@ -310,4 +309,30 @@ func (g *Group) meet(ctx context.Context, permits []int64, wanted Want) (groupRe
 		}
 	}
 	return a.reply, a.err
+}
+
+// await waits until a caller leads or has its reply, or returns why it has left. While it is in no call, it
+// gets the error of a call that hangs, as those that wait for room do (sessions.enter).
+func (g *Group) await(
+	ctx context.Context, m *meeting, a *asker, budget time.Duration,
+) (left bool, err error) {
+	pool := &g.engine.groups.sessions[g.limiters[0].Server()]
+	for {
+		hang := pool.next()
+		select {
+		case <-a.ready:
+			return false, nil
+		case <-hang.over:
+			if hang.concerns(ctx) && !m.isAsked(a) && m.leave(a) {
+				return true, hang.err
+			}
+		case <-ctx.Done():
+			if !m.leave(a) {
+				return false, nil
+			}
+			return true, a.call.unanswered(ctx, budget)
+		case <-g.engine.Context().Done():
+			return m.leave(a), ErrClosed
+		}
+	}
 }

@@ -1,8 +1,15 @@
 package engine
 
 import (
+	"context"
+	"os"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
@@ -32,4 +39,33 @@ func TestOnlyCallersOfTheSameLimitersMeet(t *testing.T) {
 		}
 		seen[g.key] = i
 	}
+}
+
+// Redis is silent until go-redis gives up. All callers of a Group get that error then, also those for which
+// no call had room.
+func TestCallersOfAGroupGetTheErrorOfACallThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		rdb.AddHook(redistest.Hook(func(context.Context, ...redis.Cmder) error {
+			time.Sleep(time.Second)
+			return os.ErrDeadlineExceeded
+		}))
+		e := newEngine(t, rdb)
+		g := e.Group(e.limiter("one"), e.limiter("two"))
+		began, took := time.Now(), make([]time.Duration, groupCallsAtOnce*maxMeeting+1000)
+		var all sync.WaitGroup
+		for i := range took {
+			all.Go(func() {
+				_, err := g.Acquire(context.Background(), []int64{1, 1}, Want{Permits: 1})
+				if took[i] = time.Since(began); err == nil {
+					t.Error("no error")
+				}
+			})
+		}
+		all.Wait()
+		first, last := slices.Min(took), slices.Max(took)
+		if last > first+first/2 {
+			t.Errorf("the first error came after %v, the last one after %v", first, last)
+		}
+	})
 }
