@@ -103,13 +103,14 @@ func (c *Client) RateLimiter(name string) *RateLimiter {
 	return newRateLimiter(c, c.engine.Limiter("name", name, nil), c.policy, nil)
 }
 
-// Close gives back what leases have left (WithLease), as long as Redis confirms one within
-// half a second of the last, and for 5 s at most. Then, at once without leases, it ends
-// all waiting calls with ErrClosed; later calls also return ErrClosed. A call that makes
-// its own request (New) ends when go-redis returns. Permits that these calls may have
-// taken come back an interval later. Close waits for the goroutines of the Client: for a
-// second in all, or half a second more if leases took longer; one that waits for a silent
-// Redis ends when go-redis times out. Close always returns nil and may be called twice.
+// Close gives back the unused permits of leases ([WithLease]), for at most 5 s, and stops when Redis has
+// confirmed none for half a second. Then it ends all waiting calls with ErrClosed; later calls also return
+// ErrClosed. A call that makes its own request (New) ends when go-redis returns. Permits that these calls may
+// have taken come back an interval later.
+//
+// Close waits for the goroutines of the Client until a second after it was called, or half a second after the
+// leases have ended, whichever is later. A goroutine that waits for a silent Redis may end after that, when
+// go-redis times out. Close always returns nil and may be called twice.
 func (c *Client) Close() error {
 	c.engine.Close()
 	return nil

@@ -10,20 +10,19 @@
 //
 // # How it limits
 //
-// A limiter is a sliding log: at most rate permits are granted in any span of one
-// interval, and each permit comes back one interval after it was taken. The log is a
-// sorted set of records in Redis; a second key caches the number of permits left. If the
-// two disagree, the log is right. The time is the Redis server's.
+// A limiter is a sliding log: at most rate permits are granted in any span of one interval, and each permit
+// comes back one interval after it was taken; until then it is out. A hash in Redis has the rate, a sorted
+// set has the log, with a record for each grant, and a third key, the value, caches the number of permits
+// left. If log and value disagree, the log is right. The time is the Redis server's.
 //
 // # Many callers
 //
-// Callers of one limiter that arrive while a request is under way share the next one,
-// which serves them in order of arrival. Waiting callers stand in line in each process,
-// first come first served. The Client asks for them again when permits are due or another
-// client has changed something. Java waiters wake up late, so Go waiters leave them a
-// share ([WithGoOnly]).
+// Callers of one limiter that arrive while a request is under way share the next one, which serves them in
+// order of arrival. Waiting callers stand in line in each process, first come first served. The Client asks
+// Redis again when permits are due or another client has changed the limiter. Java waiters wake up late, so
+// Go waiters leave them a share ([WithGoOnly]).
 //
-// # In time
+// # Timeouts
 //
 // A caller gets its result by its timeout or the end of its context, whatever Redis does;
 // New describes one exception, a cancellation before a deadline. Permits that its request

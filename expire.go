@@ -8,12 +8,11 @@ import (
 // Expire makes the limiter end after ttl, and reports whether there is one
 // (RExpirable.expire). A ttl below 1 ms deletes it at once.
 //
-// The time to live belongs to the limiter as a whole: the hash decides whether a
-// condition holds, and value and permits follow it. Each acquire gives value and permits
-// the remaining time of the hash, so that they end together; those of the other clients of a
-// PerClient limiter follow with their next acquires, and until then end when they would have.
-// A changed rate leaves the time to live as it is. A limiter with a keep alive does not keep
-// this end, and a Keyed has one unless WithKeepAlive(0) is given: acquires and releases replace
+// The time to live belongs to the limiter as a whole: the hash decides whether a condition holds, and value
+// and permits follow it. Each acquire gives value and permits the remaining time of the hash, so that they
+// end together; those of the other clients of a PerClient limiter follow with their next acquires, and until
+// then end when they would have. A changed rate does not change the time to live. A limiter with a keep alive
+// does not keep this end, and a Keyed has one unless WithKeepAlive(0) is given: acquires and releases replace
 // the end by the keep alive, although the call has returned true.
 //
 // At its end the limiter gives all permits back, so no call waits for longer, and RetryAfter
@@ -30,9 +29,9 @@ func (l *RateLimiter) Expire(ctx context.Context, ttl time.Duration) (bool, erro
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "")
 }
 
-// ExpireAt makes the limiter end at t by the clock of the server, and reports
-// whether there is one (RExpirable.expireAt). A t that has passed deletes it
-// at once. As Expire tells, a limiter with a keep alive does not keep this end.
+// ExpireAt makes the limiter end at t by the clock of the server, and reports whether there is one
+// (RExpirable.expireAt). A t that has passed deletes it at once. As with Expire, a limiter with a keep alive
+// does not keep this end.
 func (l *RateLimiter) ExpireAt(ctx context.Context, t time.Time) (bool, error) {
 	return l.expire(ctx, "PEXPIREAT", t.UnixMilli(), "")
 }
@@ -49,15 +48,14 @@ func (l *RateLimiter) ExpireIfNotSet(ctx context.Context, ttl time.Duration) (bo
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "NX")
 }
 
-// ExpireIfGreater is Expire for a limiter that would end before ttl, and reports
-// whether it did (RExpirable.expireIfGreater). A limiter without a time to live
-// never ends.
+// ExpireIfGreater is Expire for a limiter that would end before ttl, and reports whether it was one
+// (RExpirable.expireIfGreater). A limiter without a time to live never ends.
 func (l *RateLimiter) ExpireIfGreater(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "GT")
 }
 
-// ExpireIfLess is Expire for a limiter that would end after ttl, or never, and
-// reports whether it did (RExpirable.expireIfLess).
+// ExpireIfLess is Expire for a limiter that would end after ttl, or never, and reports whether it was one
+// (RExpirable.expireIfLess).
 func (l *RateLimiter) ExpireIfLess(ctx context.Context, ttl time.Duration) (bool, error) {
 	return l.expire(ctx, "PEXPIRE", ttl.Milliseconds(), "LT")
 }

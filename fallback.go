@@ -24,12 +24,12 @@ const (
 	// error.
 	FallbackDeny Fallback = outage.Deny
 
-	// FallbackLocal limits in this process alone, to a share of the rate (WithLocalShare), and
-	// waits as long as the call may. It counts the permits that Redis granted this Client before,
-	// and books its own grants when Redis is back, so an outage does not grant the rate twice. If
-	// the Client does not know the rate of a limiter, it returns the error. It learns the rate
-	// from the first reply, and again every 10 s; or from WithRate, a Keyed, and a TrySetRate or
-	// SetRate to which Redis did not reply.
+	// FallbackLocal grants a share of the rate (WithLocalShare) in this process alone. Calls wait for its
+	// permits as they wait for those of Redis. It counts the permits that Redis granted this Client before,
+	// and books its own grants when Redis is back, so an outage does not grant the rate twice. If the Client
+	// does not know the rate of a limiter, it returns the error. The Client learns the rate from the first
+	// reply, and again every 10 s; or from WithRate, a Keyed, and a TrySetRate or SetRate to which Redis did
+	// not reply.
 	FallbackLocal Fallback = outage.Local
 )
 
@@ -46,12 +46,11 @@ func WithFallback(f Fallback) Option {
 	return option(func(s *settings) { s.outage.Policy = s.outage.Policy.With(int(f)) })
 }
 
-// WithBudget sets how long a call that takes permits waits for a reply of Redis: after d
-// without one, it returns as WithFallback says. All other calls, such as Charge and Release,
-// have no budget. The time that a caller stands in line for permits does not count. The
-// budget is at most three quarters of the time left in the context. d is at least 1 ms;
-// give Redis more than it takes on a bad day. The default is 250 ms with WithFallback, and
-// no budget without it.
+// WithBudget sets how long a call that takes permits waits for a reply of Redis: after d without one, it
+// returns as WithFallback says. All other calls, such as Charge and Release, have no budget. The time that a
+// caller stands in line for permits does not count. The budget is at most three quarters of the time left in
+// the context. d is at least 1 ms; choose more than Redis takes on a bad day. The default is 250 ms with
+// WithFallback, and no budget without it.
 func WithBudget(d time.Duration) Option {
 	return option(func(s *settings) { s.outage.Policy.Budget, s.outage.Policy.Bounded = d, true })
 }
@@ -108,6 +107,6 @@ type Health struct {
 	Unbooked int64
 }
 
-// Health returns whether the Client reaches its Redis, as its calls have found. It does
-// not call Redis. Only calls that have a fallback or a budget can find out.
+// Health returns the state of the connection to Redis, as the calls of the Client have found it. It does not
+// call Redis. Only calls with a fallback or a budget notice a failure.
 func (c *Client) Health() Health { return Health(c.guard.Health()) }

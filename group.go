@@ -15,9 +15,9 @@ import (
 // user and all users", "1 request and 3,500 tokens". A call takes permits from all of them
 // or from none, in one script call, and is charged once like any other.
 //
-// A waiting caller stands in the line of each member that refuses it; at the other
-// members, callers pass it. It takes its permits when all members have them. With Java it
-// competes as single callers do.
+// A waiting caller stands in the line of each limiter that refused it, and may be overtaken at the limiters
+// that did not. It takes its permits when all limiters have them. It competes with Java like a caller of one
+// limiter.
 //
 // A Group is safe for concurrent use. It is a cheap handle, which may be made for each
 // request. Redisson has no counterpart (redisson#4149); Java sees ordinary limiters.
@@ -163,9 +163,9 @@ func (g *Group) Allow(ctx context.Context, permits int64) (Result, error) {
 	return r, nil
 }
 
-// Release gives unused permits back to all limiters, one after another. 0 does nothing. The
-// errors are those of RateLimiter.Release; after an error, some of the limiters may have
-// theirs. Permits released late may return too early, as RateLimiter.Release says.
+// Release gives unused permits back to all limiters, one after another. 0 does nothing. The errors are those
+// of RateLimiter.Release; after an error, some of the limiters may have their permits back. Permits released
+// late may return too early, as RateLimiter.Release says.
 func (g *Group) Release(ctx context.Context, permits int64) error {
 	if _, err := g.wants(permits, 0); err != nil {
 		return err

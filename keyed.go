@@ -22,9 +22,9 @@ import (
 // "{api}:user" all users live in one slot of a cluster, and can be in a [Group]
 // with a limiter "{api}:all".
 //
-// A Keyed is safe for concurrent use. It keeps nothing for its keys: a process may meet
-// millions of them. An unused limiter expires, by default after two intervals, when all
-// its permits are back. So made-up keys fill neither Redis nor the process.
+// A Keyed is safe for concurrent use. It keeps nothing for its keys: a process may meet millions of them. An
+// unused limiter expires, by default after two intervals, when all its permits are back. So made-up keys fill
+// neither Redis nor the memory of the process.
 type Keyed struct {
 	client *Client
 	name   string

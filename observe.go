@@ -45,9 +45,8 @@ type Observation struct {
 	// decide.
 	Batch int
 
-	// Drift is the correction that this call made to the value in Redis: above 0 if it
-	// was too low. Another client, such as an older Redisson, may leave it wrong. In a
-	// batch, one call has the Drift.
+	// Drift is the correction that this call made to the value in Redis: above 0 if it was too low. Another
+	// client, such as an older Redisson, may leave it wrong. In a batch, one call reports the Drift.
 	Drift int64
 
 	// OtherRate reports, once for each Keyed and each RateLimiter with a rate (WithRate),
@@ -55,15 +54,15 @@ type Observation struct {
 	// the program. Only calls that return numbers, such as Allow, can tell.
 	OtherRate bool
 
-	// RateReplaced reports that this call has replaced another rate, interval or keep alive
-	// by the one given in the program (Keyed, WithRate). After a deploy that changes a rate,
-	// each limiter has it once for each change; if it goes on, programs with different rates
-	// share a name. In a batch, one call has it. The taking of a lease (WithLease) is no call.
+	// RateReplaced reports that this call has replaced another rate, interval or keep alive by the one given
+	// in the program (Keyed, WithRate). After a deploy that changes a rate, it is true once for each limiter;
+	// if it is true again and again, programs with different rates share a name. In a batch, it is true for
+	// one call. Taking a lease (WithLease) does not count as a call.
 	RateReplaced bool
 }
 
-// WithObserver makes the Client call o.Observe after each call that takes permits
-// (Observer). By default nothing is measured.
+// WithObserver makes the Client call o.Observe after each call that takes permits (Observer). The default is
+// no Observer.
 func WithObserver(o Observer) Option {
 	return option(func(s *settings) { s.observer = o })
 }

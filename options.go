@@ -62,17 +62,17 @@ func WithNameMapper(mapName func(name string) string) Option {
 	return option(func(s *settings) { s.mapper = mapName })
 }
 
-// WithRefusalCache makes the Client repeat the refusals of Redis from memory. Once Redis has said
-// when the permits of a call that does not wait (Allow, TryAcquire without a timeout) will be there,
-// calls for the same number are refused until then, or for longest, without asking Redis. The first
-// call after each millisecond asks anyway, so permits that other processes give back are granted at
-// most a millisecond and a round trip late. Acquires, releases, settlements and rates of this Client
-// count at once. No permit is granted from memory.
+// WithRefusalCache makes the Client repeat the refusals of Redis from memory. Once Redis has said when the
+// permits of a call that does not wait (Allow, TryAcquire without a timeout) will be there, calls for the
+// same number are refused until then, but for at most longest, without asking Redis. The first call after
+// each millisecond asks anyway, so permits that other processes give back are granted at most a millisecond
+// and a round trip late. Acquires, releases, settlements and rates of this Client count at once. No permit is
+// granted from memory.
 //
-// A flood of refused calls to a limiter then costs Redis at most 1,000 calls a second. The Client
-// remembers the last refusal of up to 10,000 limiters, some 400 bytes each.
-// RetryAfter and ResetAfter are brought up to date. Group, Reserve and callers that wait ask Redis.
-// longest is at least 1 ms. The default is 0: every call asks Redis.
+// A flood of refused calls to a limiter then costs Redis at most 1,000 calls a second. The Client remembers
+// the last refusal of up to 10,000 limiters, some 400 bytes each. RetryAfter and ResetAfter are reduced by
+// the time that has passed. Group, Reserve and callers that wait ask Redis. longest is at least 1 ms. The
+// default is 0: every call asks Redis.
 func WithRefusalCache(longest time.Duration) Option {
 	return option(func(s *settings) { s.refusals = longest })
 }

@@ -13,24 +13,23 @@ import (
 
 // A Redis is the rdb of a Client, for OnRedis of the packages under limit/. Limiters that are made on it
 // behave like those of the Client: its budget and its circuit, its Fallback, its Observer and SetLimiting
-// hold for them, and after Close their calls return ErrClosed. The Observer sees each request of a Reserve.
+// apply to them, and after Close their calls return ErrClosed. The Observer sees each request of a Reserve.
 //
 // FallbackLocal is the same limiter in the memory of this process, with its whole rate, whatever Redis has
 // granted before, and for about 5,000 keys. It also decides Peek, Charge and Release; with the other
 // fallbacks they return the error. A concurrency.Lease and a Wait in line are not denied: they return the
 // error.
 //
-// Other options, such as WithNameMapper and WithMinReplicas, do not hold for these limiters. Other
-// commands go to rdb as it is. pubsub.New needs rdb itself, because a Redis does not show the servers of a
-// cluster.
+// Other options, such as WithNameMapper and WithMinReplicas, do not apply to these limiters. Other commands
+// go to rdb as it is. pubsub.New needs rdb itself, because a Redis does not show the servers of a cluster.
 type Redis struct {
 	redis.UniversalClient
 	client *Client
 	policy outage.Policy
 }
 
-// Redis returns what OnRedis of the packages under limit/ takes as rdb, so that their limiters have the
-// fallback and the Observer of the Client: tokenbucket.Bucket{…}.OnRedis(client.Redis(), "api").
+// Redis returns an rdb for OnRedis of the packages under limit/, which gives their limiters the Fallback and
+// the Observer of the Client: tokenbucket.Bucket{…}.OnRedis(client.Redis(), "api").
 func (c *Client) Redis() Redis { return Redis{c.host.Redis, c, c.policy} }
 
 // WithFallback returns a Redis whose limiters fall back to f, as RateLimiter.WithFallback does.

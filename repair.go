@@ -25,14 +25,13 @@ type Repaired struct {
 // drops members that are not records, and makes the value agree with the remaining
 // records. No caller gains or loses permits.
 //
-// It is for a limiter whose Java clients have moved to another Redisson: records left
-// behind by an older version make calls of a newer one fail, or grant far too much. Run
-// it when the last of the older clients has stopped. It does no harm to a limiter in use,
-// or to one that needs no repair. One call to Redis handles up to 250 records. If there
-// are more than 2,000, those of a thousandth of an interval are merged, as acquires do:
-// their permits come back up to a thousandth late, never early. Those of
-// reservations and leases stay as they are, unless they are in another format: then their
-// settlement frees nothing. If more than 4,000 stay, the value is left to the next acquires.
+// It is for a limiter whose Java clients have moved to another Redisson: records left behind by an older
+// version make calls of a newer one fail, or grant far too much. Run it when the last of the older clients
+// has stopped. It does no harm to a limiter in use, or to one that needs no repair. One call to Redis handles
+// up to 250 records. If there are more than 2,000, the records of a thousandth of an interval are merged, as
+// acquires do: their permits come back up to a thousandth of an interval late, never early. Records of
+// reservations and leases stay as they are, unless they are in another format: then their settlement frees
+// nothing. If more than 4,000 records stay, the value is left to the next acquires.
 //
 // For a PerClient limiter it repairs what this Client has written. Errors are
 // ErrNotInitialized if no rate is set, ErrBadState if the hash cannot be read,

@@ -65,8 +65,8 @@ func (l *RateLimiter) Reserve(
 	return l.alone().Reserve(ctx, permits, timeout)
 }
 
-// TryReserve is Reserve without waiting, and returns the numbers that go with the answer, as Allow
-// does. The Reservation is nil if the permits are refused.
+// TryReserve is Reserve without waiting, and returns the numbers of the attempt, as Allow does. The
+// Reservation is nil if the permits are refused.
 func (l *RateLimiter) TryReserve(ctx context.Context, permits int64) (*Reservation, Result, error) {
 	r, result, err := l.alone().TryReserve(ctx, permits)
 	result.Each = nil
@@ -93,18 +93,18 @@ func (l *RateLimiter) alone() *Group {
 	return g
 }
 
-// Reserve takes permits times its amount from each limiter for a cost that is known later, as
-// RateLimiter.Reserve does. Settle takes the permits that were used of each limiter, which Amounts does
-// not multiply: after Amounts(1, 3500), Settle(ctx, 1, 1200) says that 1 request used 1,200 tokens. A
-// single number holds for every limiter. If the amounts differ, a single number other than 0 is an
+// Reserve takes permits from each limiter, times its amount (Amounts), for a cost that is known later, as
+// RateLimiter.Reserve does. Settle takes the number of permits used of each limiter, which is not multiplied
+// by its amount: after Amounts(1, 3500), Settle(ctx, 1, 1200) says that 1 request used 1,200 tokens. A single
+// number holds for every limiter. If the amounts differ, a single number other than 0 is an
 // ErrInvalidArgument.
 func (g *Group) Reserve(ctx context.Context, permits int64, timeout time.Duration) (*Reservation, error) {
 	results, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout, Reserve: true})
 	return g.reserved(permits, results), err
 }
 
-// TryReserve is Reserve without waiting, and returns the numbers that go with the answer, as Allow
-// does. The Reservation is nil if the permits are refused.
+// TryReserve is Reserve without waiting, and returns the numbers of the attempt, as Allow does. The
+// Reservation is nil if the permits are refused.
 func (g *Group) TryReserve(ctx context.Context, permits int64) (*Reservation, Result, error) {
 	results, err := g.acquire(ctx, engine.Want{Permits: permits, Numbers: true, Reserve: true})
 	if err != nil {
@@ -126,9 +126,9 @@ func (g *Group) reserved(permits int64, results []engine.Result) *Reservation {
 	return g.reservation(parts)
 }
 
-// Charge takes permits times its amount from each limiter, in one script call, as RateLimiter.Charge does.
-// The Result is that of the limiter with the largest debt in proportion to its rate or, without
-// debt, with the smallest part of its rate left.
+// Charge takes permits from each limiter, times its amount (Amounts), in one script call, as
+// RateLimiter.Charge does. The Result is that of the limiter with the largest debt in proportion to its rate
+// or, without debt, with the smallest part of its rate left.
 func (g *Group) Charge(ctx context.Context, permits int64) (Result, error) {
 	start := time.Now()
 	results, err := g.charge(ctx, permits)
@@ -288,9 +288,9 @@ func (g *Group) reservationID(parts []engine.Part) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Reservation returns the reservation with an ID, to be settled where the work ends. It does not ask
-// Redis. A reservation of a PerClient limiter needs a Client with the same ID (WithID). An ID
-// determines which limiter changes: do not accept it from visitors. If id is empty or not that of a
+// Reservation returns the reservation with an ID, so that the process that ends the work can settle it. It
+// does not ask Redis. A reservation of a PerClient limiter needs a Client with the same ID (WithID). An ID
+// determines which limiter changes: do not accept one from untrusted callers. If id is empty or not that of a
 // reservation, the error is ErrInvalidArgument.
 func (c *Client) Reservation(id string) (*Reservation, error) {
 	refuse := func(bound string) error {

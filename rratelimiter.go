@@ -117,11 +117,10 @@ func (l *RateLimiter) SetRate(
 	return err
 }
 
-// UpdateRate is SetRate for a limiter that has a rate already. It reports whether
-// it had one; if not, nothing is changed (RRateLimiter.updateRate, Redisson 4.4.0
-// and later). The limiter starts full unless WithKeepState is given: to raise a quota in
-// use, give it. On a Keyed or WithRate the next acquire sets the rate of the program
-// again, unless it has WithKeepRate.
+// UpdateRate is SetRate for a limiter that has a rate already. It reports whether it had one; if not, nothing
+// is changed (RRateLimiter.updateRate, Redisson 4.4.0 and later). The limiter starts full unless
+// WithKeepState is given: to raise a quota in use, give it. The next acquire of a Keyed or a RateLimiter with
+// a rate (WithRate) sets the rate of the program again, unless it has WithKeepRate.
 func (l *RateLimiter) UpdateRate(
 	ctx context.Context, typ RateType, rate int64, interval time.Duration, opts ...RateOption,
 ) (bool, error) {
@@ -185,9 +184,8 @@ func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
 	return err
 }
 
-// Allow takes permits if they are there now, and returns the numbers that go with
-// the answer. The bounds and errors are those of TryAcquire without a timeout:
-// give it a context with a deadline.
+// Allow takes permits if they are there now, and returns the numbers of the attempt. The bounds and errors
+// are those of TryAcquire without a timeout: give it a context with a deadline.
 func (l *RateLimiter) Allow(ctx context.Context, permits int64) (Result, error) {
 	v, err := l.acquire(ctx, engine.Want{Permits: permits, Numbers: true})
 	if err != nil {
