@@ -61,13 +61,12 @@ type rateOption func(*rateOptions)
 
 func (set rateOption) applyRate(o *rateOptions) { set(o) }
 
-// WithKeepAlive makes the limiter expire after d without use: each acquire, granted or
-// not, and each release gives all of its keys d to live (keepAliveTime in Redisson,
-// 3.38.0 and later). d is at least the interval; a fraction of a ms is dropped. If d is
-// less than a second above the interval, Go gives the keys an interval and a second, lest
-// a caller wait for permits of a limiter that has just expired. A request for more than
-// the rate changes nothing. The default is 0: the limiter does not expire. For a Keyed it
-// is two intervals.
+// WithKeepAlive makes the limiter expire after d without use: each acquire, granted or not, and each release
+// gives all of its keys d to live (keepAliveTime in Redisson, 3.38.0 and later). d is at least the interval;
+// a fraction of a ms is dropped. If d is less than a second above the interval, Go gives the keys an interval
+// and a second, so that no caller waits for permits of a limiter that has just expired. A request for more
+// than the rate changes nothing. The default is 0: the limiter does not expire. For a Keyed it is two
+// intervals.
 func WithKeepAlive(d time.Duration) RateOption {
 	return rateOption(func(o *rateOptions) { o.keepAlive, o.keepSet = d, true })
 }
