@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Ledger is the limiter of most packages under limit/: one limit, and by For one for each key. It is a
-// [Releaser], a [Reserver], a [Charger], a [Peeker], and a [Keyed] whose limiters are Ledgers.
+// A Ledger is the limiter of most packages under limit/: one limit, or with For one limit for each key. It is
+// a [Releaser], a [Reserver], a [Charger], a [Peeker], and a [Keyed] whose limiters are Ledgers.
 //
 // At most 2^40 permits count as taken: Charge drops any beyond. A bucket also drops the part of a debt that
 // would take more than 3,660 days to pay. Reservations of a Ledger have no ID. On Redis, a Settle whose reply
@@ -40,7 +40,7 @@ func (l Ledger) Allow(ctx context.Context, n int64) (Result, error) {
 	return l.form.Allow(ctx, l.key, n)
 }
 
-// Release gives back n permits, or as many as are out ([Releaser]).
+// Release gives back n permits, or all that are taken if there are fewer ([Releaser]).
 func (l Ledger) Release(ctx context.Context, n int64) error { return l.form.Release(ctx, l.key, n) }
 
 // Peek returns the numbers without taking anything ([Peeker]).

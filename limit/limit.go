@@ -3,7 +3,7 @@
 //
 // A [Limiter] is one limit. A [Keyed] has one for each key, such as a user or an address. Some limiters do
 // more: an [Acquirer] waits for permits, a [Releaser] takes them back, a [Reserver] is for costs that are
-// known afterwards, a [Charger] takes what was spent, a [Peeker] shows its numbers. The limiters of the
+// known afterwards, a [Charger] takes what was spent, a [Peeker] shows the numbers. The limiters of the
 // packages under limit/ are each a [Ledger], or a type of their package. Package limittest checks that a
 // limiter keeps the rules of this package.
 package limit
@@ -49,7 +49,7 @@ type Acquirer interface {
 type Releaser interface {
 	Limiter
 
-	// Release gives back n permits, or as many as are out. n is that of Allow. After an
+	// Release gives back n permits, or all that are taken if there are fewer. n is that of Allow. After an
 	// error of the store they may be back or not.
 	Release(ctx context.Context, n int64) error
 }
@@ -64,9 +64,9 @@ type Peeker interface {
 	Peek(ctx context.Context) (Result, error)
 }
 
-// Validate returns what the method Validate of a limiter does, and nil for a limiter without one. That
-// method checks the arguments that the limiter was made with, without asking the store, and returns nil, or
-// an ErrMisconfigured that names the invalid argument. Middleware calls it before the first request.
+// Validate calls the method Validate of a limiter, and returns nil for a limiter without one. The method
+// checks the arguments that the limiter was made with, without asking the store, and returns nil, or an
+// ErrMisconfigured that names the invalid argument. Middleware calls it before the first request.
 func Validate(limiter any) error {
 	if v, ok := limiter.(interface{ Validate() error }); ok {
 		return v.Validate()
@@ -90,9 +90,9 @@ type Settings struct {
 // now at once.
 func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Now = now } }
 
-// WithMostKeys bounds the memory of a limiter with keys that strangers choose: while about n keys are in use,
-// further ones share as many limits, by chance, and three times n are kept at most, or 128 if that is more.
-// 0 or less means no bound.
+// WithMostKeys bounds the memory of a limiter whose keys are chosen by untrusted callers. While about n keys
+// are in use, further keys share n limits, which a hash assigns. At most 3n limits are kept, or 128 if that
+// is more. If n is 0 or less, there is no bound.
 func WithMostKeys(n int) Option { return func(s *Settings) { s.MostKeys = n } }
 
 // SettingsOf returns the Settings that options make.

@@ -48,8 +48,8 @@ type Reservation struct {
 }
 
 // NewReservation returns a Reservation for the author of a Reserver. id returns its ID; nil if it has none.
-// settle settles it. It is called by one caller at a time, until it returns nil, and always with the
-// amounts of the first call, unless that returned an ErrInvalidArgument.
+// settle settles it. settle is called by one goroutine at a time, until it returns nil, and always with the
+// amounts of the first call, unless that call returned an ErrInvalidArgument.
 func NewReservation(
 	id func() string, settle func(ctx context.Context, actual []int64) error,
 ) *Reservation {

@@ -18,9 +18,9 @@ import (
 // its permits during the work.
 var ErrExpired = errors.New("rratelimiter: the lease has expired")
 
-// A Leases is the limiter of a Limit: one limit, and by For one for each key. It is safe for concurrent use.
-// Its permits are taken for a [Lease], or by Allow as of any limit.Limiter. It is a limit.Releaser, a
-// limit.Peeker and a limit.Keyed. Calls of the zero Leases panic.
+// A Leases is the limiter of a Limit: one limit, or with For one limit for each key. It is safe for
+// concurrent use. Acquire takes its permits for a [Lease]; Allow takes them as for any [limit.Limiter]. It is
+// a limit.Releaser, a limit.Peeker and a limit.Keyed. Calls of the zero Leases panic.
 type Leases struct {
 	form, each *pooled // of this limit, and of those by key
 	key        string
@@ -49,10 +49,10 @@ func (l Limit) InMemory(opts ...limit.Option) (Leases, error) {
 	return Leases{of(forms.One, false), of(forms.Each, true), ""}, nil
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:concurrency, and that of a key {name:key}:concurrency, a sorted set that Redis drops when all leases
-// have ended. Times are those of the server. A lost reply is an error, and may cost permits until their lease
-// ends. The error is that of InMemory, also for a nil rdb or an unusable name.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:concurrency, or {name:key}:concurrency for a key of For, a sorted set that Redis drops when all
+// leases have ended. Times are those of the server. A lost reply is an error, and may cost permits until
+// their lease ends. The error is that of InMemory, also for a nil rdb or an unusable name.
 //
 // Waiting callers are served in order within a process, but not among processes: the first caller in each
 // line asks again when a lease ends, and until then after 5 ms at first, later every 100 to 200 ms. So a
@@ -99,8 +99,9 @@ func (l Leases) TryAcquire(ctx context.Context, n int64) (*Lease, bool, error) {
 	return l.form.pool.tryAcquire(ctx, l.key, n)
 }
 
-// TryReserve is Allow for permits that go back exactly: a Settle gives back those that are not used any more,
-// such as a Cancel all of them, unless their lease has ended. There is no Settle with more.
+// TryReserve is Allow for permits that are given back exactly. Settle takes the number of permits still in
+// use, at most n, and gives back the rest; Cancel gives back all. Permits whose lease has ended are not given
+// back. A Settle with more than n is a [limit.ErrInvalidArgument].
 func (l Leases) TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error) {
 	return form.TryReserve(ctx, l.form, l.key, n, n)
 }

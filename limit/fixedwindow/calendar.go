@@ -12,12 +12,12 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Calendar is a quota of Rate permits in each day, week, month or year of a calendar. All permits are
-// back when the next one begins, which Result.ResetAfter tells exactly: at midnight, on Monday, on the
-// first, or on January 1. Days on which clocks are changed have 23 or 25 hours; a period that begins at
-// a time which clocks skip begins when they have skipped it, and at a time which they show twice, the
-// first time. Result.Interval is the length of a period without changes of clocks: of a month 31 days,
-// of a year 366.
+// A Calendar is a quota of Rate permits in each day, week, month or year of a calendar. All permits are back
+// when the next one begins, which Result.ResetAfter tells exactly: at midnight, on Monday, on the first, or
+// on January 1. Days on which clocks are changed have 23 or 25 hours; a period that would begin at a time
+// which clocks skip begins right after the skip, and one that begins at a time which clocks show twice, the
+// first time. Result.Interval is the length of a period without changes of clocks: of a month 31 days, of a
+// year 366.
 //
 // As with a Window, callers may take the rate at the end of a period and again at the beginning of the
 // next.
@@ -52,21 +52,21 @@ var lengths = [...]time.Duration{Day: day, Week: 7 * day, Month: 31 * day, Year:
 
 const day = 24 * time.Hour
 
-// InMemory returns a limiter in this process. The windows of keys that have ended are dropped by one of the
-// next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. Later calls drop the windows of keys once they have ended. The
+// error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (c Calendar) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(c.rule, opts))
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:calendar, and that of a key {name:key}:calendar, with the permits taken, and the times at which
-// their window begins and ends. Redis drops it at the end. The clock of Redis decides which period it is,
-// whatever the clock of this machine says: the first call of a period takes a second round trip. A lost reply
-// is an error, and may cost permits until the end of the period. The error is that of InMemory, also for a
-// nil rdb or an unusable name.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:calendar, or {name:key}:calendar for a key of For, with the permits taken, and the times at which
+// their window begins and ends. Redis drops the key when the period ends. The clock of Redis decides which
+// period it is, whatever the clock of this machine says: the first call of a period takes a second round
+// trip. A lost reply is an error, and may cost permits until the end of the period. The error is that of
+// InMemory, also for a nil rdb or an unusable name.
 //
-// Limiters with other numbers may use the same name, as during a deploy. They share one window, which
-// lasts for the latest of their ends.
+// Limiters with other numbers may use the same name, as during a deploy. They share one window, which lasts
+// until the latest of their ends.
 func (c Calendar) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(c.rule, rdb, name))
 }

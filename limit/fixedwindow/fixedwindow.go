@@ -24,16 +24,16 @@ type Window struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a millisecond is dropped
 }
 
-// InMemory returns a limiter in this process. The windows of keys that have ended are dropped by one of the
-// next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. Later calls drop the windows of keys once they have ended. The
+// error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (w Window) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(w.rule, opts))
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:fixedwindow, with the permits taken, and the time and the length of the window; that of a key is
-// {name:key}:fixedwindow. Redis drops it when the window ends. A lost reply is an error, and may cost permits
-// until then. The error is that of InMemory, also for a nil rdb or an unusable name.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:fixedwindow, or {name:key}:fixedwindow for a key of For, with the permits taken, and the time and
+// the length of the window. Redis drops the key when the window ends. A lost reply is an error, and may cost
+// permits until then. The error is that of InMemory, also for a nil rdb or an unusable name.
 //
 // Limiters with other numbers may use the same name, as during a deploy. They share one window, which
 // lasts for the longest of their intervals. After a change to a shorter interval, the last long window

@@ -32,16 +32,16 @@ type Meter struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
 }
 
-// InMemory returns a limiter in this process. The buckets of keys that are empty are dropped by one of the
-// next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. Later calls drop the buckets of keys once they are empty. The
+// error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (m Meter) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(m.rule, opts))
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:leakybucket, and that of a key {name:key}:leakybucket, which Redis drops when the bucket is empty.
-// A lost reply is an error, and may cost permits until they have leaked out. The error is that of InMemory,
-// also for a nil rdb or an unusable name.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:leakybucket, or {name:key}:leakybucket for a key of For. Redis drops the key when the bucket is
+// empty. A lost reply is an error, and may cost permits until they have leaked out. The error is that of
+// InMemory, also for a nil rdb or an unusable name.
 //
 // The numbers may differ between processes, as during a deploy: the water stays. A limiter with a smaller
 // Capacity refuses until enough has leaked out.

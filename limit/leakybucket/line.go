@@ -17,8 +17,8 @@ import (
 // ErrFull is the error of a Wait that finds the line full. Nothing was taken. Test with errors.Is.
 var ErrFull = errors.New("rratelimiter: the line is full")
 
-// A Line is the limiter of a Queue, on which callers can wait: one limit, and by For one for each key. It is
-// a limit.Releaser, a limit.Peeker and a limit.Keyed. Calls of the zero Line panic.
+// A Line is the limiter of a Queue, in which callers can wait: one limit, or with For one limit for each key.
+// It is a limit.Releaser, a limit.Peeker and a limit.Keyed. Calls of the zero Line panic.
 type Line struct {
 	form, each waits // of this limit, and of those by key
 	key        string
@@ -57,9 +57,8 @@ type waiter interface {
 
 // InMemory returns a limiter in this process. A caller that leaves the line gives its turn to the next, and
 // all behind it move up. Callers sleep by the clock of the machine, even with limit.WithClock. If the process
-// is stopped for a while, their turns are delayed by that time, at the same pace. The lines of keys that owe
-// nothing are dropped by one of the next calls. The error is a limit.ErrInvalidArgument if a field is out of
-// its bounds.
+// is stopped for a while, their turns are delayed by that time, at the same pace. Later calls drop the lines
+// of keys once they owe nothing. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (q Queue) InMemory(opts ...limit.Option) (Line, error) {
 	forms, err := form.InMemory(q.allows, opts)
 	if err != nil {
@@ -68,8 +67,8 @@ func (q Queue) InMemory(opts ...limit.Option) (Line, error) {
 	return Line{q.inMemory(forms.One), q.inMemory(forms.Each), ""}, nil
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:leakyqueue, and that of a key {name:key}:leakyqueue, which Redis drops when nothing is owed. The
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:leakyqueue, or {name:key}:leakyqueue for a key of For. Redis drops the key when nothing is owed. The
 // error is that of InMemory, also for a nil rdb or an unusable name.
 //
 // A waiting caller is assigned its turn at once, and sleeps until then without asking Redis. So only

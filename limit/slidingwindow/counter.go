@@ -52,8 +52,8 @@ func (c Counter) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(c.rule, opts))
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:slidingcounter, and that of a key {name:key}:slidingcounter, a text of some bytes for each part,
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:slidingcounter, or {name:key}:slidingcounter for a key of For, a text of some bytes for each part,
 // which Redis drops when all permits are back. An unreadable text counts as if the whole rate had just been
 // taken. A lost reply is an error, and may cost permits for an interval and a part. The error is that of
 // InMemory, also for a nil rdb or an unusable name.

@@ -35,11 +35,11 @@ func (l Log) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(l.rule, opts))
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:slidinglog, and that of a key {name:key}:slidinglog, a sorted set with some 90 bytes for a record,
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:slidinglog, or {name:key}:slidinglog for a key of For, a sorted set with some 90 bytes for a record,
 // which Redis drops an interval after the last grant. Unreadable data under the key counts as if the whole
-// rate had just been taken. A lost reply is an error, and may cost permits for an interval. The error is
-// that of InMemory, also for a nil rdb or an unusable name.
+// rate had just been taken. A lost reply is an error, and may cost permits for an interval. The error is that
+// of InMemory, also for a nil rdb or an unusable name.
 func (l Log) OnRedis(rdb redis.UniversalClient, name string) (limit.Ledger, error) {
 	return form.Ledger(form.OnRedis(l.rule, rdb, name))
 }

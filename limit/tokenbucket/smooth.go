@@ -27,9 +27,9 @@ type Smooth struct {
 	WarmUp   time.Duration // 0, or 1 µs to 3,660 days
 }
 
-// InMemory returns a limiter in this process, which saves permits from now on. Those of keys save permits
-// from their first call on; calls drop those that have not been used for a while, with their saved permits.
-// The error is a limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process, which saves permits from now on. The limit of a key saves
+// permits from its first call on; later calls drop limits that have not been used for a while, with their
+// saved permits. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (s Smooth) InMemory(opts ...limit.Option) (SmoothLimiter, error) {
 	forms, err := form.InMemory(s.rule, opts)
 	if err != nil {
@@ -74,8 +74,8 @@ func (s Smooth) rule() (form.Rule[ticket], error) {
 	}, nil
 }
 
-// A SmoothLimiter is the limiter of a Smooth: one limit, and by For one for each key. It is a limit.Peeker
-// and a limit.Keyed. Calls of the zero SmoothLimiter panic.
+// A SmoothLimiter is the limiter of a Smooth: one limit, or with For one limit for each key. It is a
+// limit.Peeker and a limit.Keyed. Calls of the zero SmoothLimiter panic.
 type SmoothLimiter struct {
 	form, each smooth // of this limit, and of those by key
 	key        string
@@ -96,17 +96,17 @@ func (l SmoothLimiter) Peek(ctx context.Context) (limit.Result, error) {
 	return l.form.Peek(ctx, l.key)
 }
 
-// Acquire takes n permits, 1 to Rate, and returns how long it waited for the permits of earlier callers.
-// For more than Rate the error is limit.ErrPermitsExceedRate: take them in parts. If ctx ends first,
-// Acquire takes nothing, and errors.Is(err, ctx.Err()) holds; but if other callers have come since, its
-// time passes unused.
+// Acquire takes n permits, 1 to Rate, and returns how long it waited for the permits of earlier callers. For
+// more than Rate the error is limit.ErrPermitsExceedRate: take them in parts. If ctx ends first, Acquire
+// takes nothing, and errors.Is(err, ctx.Err()) holds; but if other callers have come since, the time of its
+// permits passes unused.
 func (l SmoothLimiter) Acquire(ctx context.Context, n int64) (waited time.Duration, err error) {
 	waited, _, err = l.form.acquire(ctx, l.key, n, math.MaxInt64)
 	return waited, err
 }
 
-// TryAcquire is Acquire if that waits for at most timeout. Otherwise it takes nothing and returns false
-// at once. With a timeout of 0 or less it does not wait.
+// TryAcquire is Acquire, and returns true, if the wait is at most timeout. Otherwise it takes nothing and
+// returns false at once. With a timeout of 0 or less it does not wait.
 func (l SmoothLimiter) TryAcquire(ctx context.Context, n int64, timeout time.Duration) (bool, error) {
 	_, ok, err := l.form.acquire(ctx, l.key, n, timeout)
 	return ok, err

@@ -8,11 +8,10 @@
 // A [Bucket] refuses. A [Smooth] makes the next caller pay for the permits of the last one, and spreads
 // permits evenly, as the RateLimiter of Guava does.
 //
-// The arithmetic of a Bucket is that of golang.org/x/time/rate, to the last bit, in memory and in Lua; a
-// test compares them. A Bucket does not wrap that package's limiter, because the numbers of a Result
-// would need a second lock, between which other callers could come. Two things differ: times are whole
-// microseconds; and if the clock is set back, the tokens of that time are removed, so that they do not
-// come twice.
+// The arithmetic of a Bucket is that of golang.org/x/time/rate, to the last bit, in memory and in Lua; a test
+// compares them. A Bucket does not wrap that package's limiter, because the numbers of a Result would need a
+// second lock, and other callers could come before it. Two things differ: times are whole microseconds; and
+// if the clock is set back, the tokens of that time are removed, so that they do not come twice.
 package tokenbucket
 
 import (
@@ -39,16 +38,16 @@ type Bucket struct {
 	Interval time.Duration // 1 ms to 3,660 days; a part of a microsecond is dropped
 }
 
-// InMemory returns a limiter in this process. The buckets of keys that are full again are dropped by one of
-// the next calls. The error is a limit.ErrInvalidArgument if a field is out of its bounds.
+// InMemory returns a limiter in this process. Later calls drop the buckets of keys once they are full again.
+// The error is a limit.ErrInvalidArgument if a field is out of its bounds.
 func (b Bucket) InMemory(opts ...limit.Option) (limit.Ledger, error) {
 	return form.Ledger(form.InMemory(b.rule, opts))
 }
 
-// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its key is
-// {name}:tokenbucket, and that of a key {name:key}:tokenbucket, which Redis drops when the bucket is full. A
-// lost reply is an error, and may cost permits until they have come back. The error is that of InMemory, also
-// for a nil rdb or an unusable name.
+// OnRedis returns a limiter shared by all that use its name, of 1 to 1,024 bytes. Its Redis key is
+// {name}:tokenbucket, or {name:key}:tokenbucket for a key of For. Redis drops the key when the bucket is
+// full. A lost reply is an error, and may cost permits until they have come back. The error is that of
+// InMemory, also for a nil rdb or an unusable name.
 //
 // The numbers may differ between processes, as during a deploy: tokens stay if the bucket has room. A
 // bucket that is full for one process is full for all, even with a larger Capacity.
