@@ -44,8 +44,8 @@ func (f Fields) names() string {
 }
 
 // SetFields puts the numbers of a result into the header of a response that no Middleware writes:
-// RateLimit-Policy and RateLimit of draft 11, and Retry-After if it was refused. They are those of a
-// Middleware without options.
+// RateLimit-Policy and RateLimit of draft 11, and Retry-After if the result is a refusal, as a Middleware
+// without options does.
 func SetFields(h http.Header, result limit.Result) {
 	m := Middleware{fields: Draft11}
 	m.setFields(h, result)

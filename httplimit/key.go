@@ -109,8 +109,8 @@ func ByHost() KeyFunc {
 	}
 }
 
-// FirstOf returns the first key that a request has: for example its API key, or else its address.
-// Different functions must not return the same key for different visitors; ByHeader, ByRoute and
+// FirstOf returns a KeyFunc for the first key that a request has: for example its API key, or else its
+// address. Different functions must not return the same key for different visitors; ByHeader, ByRoute and
 // ByAddress never do. If keys is empty or contains nil, the error is a limit.ErrInvalidArgument.
 func FirstOf(keys ...KeyFunc) (KeyFunc, error) {
 	if len(keys) == 0 {
@@ -171,11 +171,10 @@ func local(r *http.Request) bool {
 // ByAddressVia is ByAddress behind proxies with known addresses. Each proxy is an address
 // or a CIDR, such as "10.0.0.0/8". List your own proxies only.
 //
-// The entries of X-Forwarded-For are read from the right, where your proxies append. The key is the
-// first address that is not a proxy. Entries to the left of it are ignored, because a visitor can
-// write them. If RemoteAddr is not a proxy, it is the key, and the field is ignored; what connects through
-// a Unix socket is a proxy. If all entries are proxies, or the next entry cannot be parsed, the key is the
-// last proxy.
+// The entries of X-Forwarded-For are read from the right, where your proxies append. The key is the first
+// address that is not a proxy. Entries to the left of it are ignored, because a visitor can write them. If
+// RemoteAddr is not a proxy, it is the key, and the field is ignored; a peer on a Unix socket counts as a
+// proxy. If all entries are proxies, or the next entry cannot be parsed, the key is the last proxy.
 //
 // If proxies is empty or one of them cannot be parsed, the error is a limit.ErrInvalidArgument.
 func ByAddressVia(proxies ...string) (KeyFunc, error) {
