@@ -19,8 +19,8 @@ import (
 )
 
 // A Client makes locks. It shares the connection, the ID, the name mapper and the subscriptions of a
-// rratelimiter.Client, and ends with it. It is safe for concurrent use; a process needs one for each
-// Redis.
+// rratelimiter.Client, and ends when that is closed. A Client is safe for concurrent use; a process needs one
+// for each Redis.
 type Client struct {
 	host     host.Host
 	err      error // why it cannot be used, nil if it can

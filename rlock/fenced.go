@@ -19,8 +19,8 @@ func (c *Client) FencedLock(name string) *FencedLock {
 	return &FencedLock{handle{k}}
 }
 
-// LastToken returns the last token of any hold, 0 if there was none (RFencedLock.getToken). [Hold.Token] is
-// that of a hold.
+// LastToken returns the last token of any hold, 0 if there was none (RFencedLock.getToken). [Hold.Token]
+// returns that of one hold.
 func (l *FencedLock) LastToken(ctx context.Context) (int64, error) {
 	return onMaster(ctx, l.keys, func(rdb redis.Cmdable) (int64, error) {
 		return number(rdb.Get(ctx, l.keys.Token))

@@ -11,13 +11,13 @@ type Locker interface {
 	// Name returns the name of the lock.
 	Name() string
 
-	// Lock is that of a Lock.
+	// Lock does what [Lock.Lock] does.
 	Lock(ctx context.Context) (*Hold, error)
 
-	// LockFor is that of a Lock.
+	// LockFor does what [Lock.LockFor] does.
 	LockFor(ctx context.Context, lease time.Duration) (*Hold, error)
 
-	// TryLock is that of a Lock.
+	// TryLock does what [Lock.TryLock] does.
 	TryLock(ctx context.Context, wait, lease time.Duration) (*Hold, bool, error)
 }
 

@@ -24,7 +24,7 @@ type Observation struct {
 	// Kind is lock, fenced or fair.
 	Kind string
 
-	// Ended says that this is the end of a hold. Otherwise it is the result of a call.
+	// Ended reports whether this is the end of a hold. Otherwise the Observation is the result of a call.
 	Ended bool
 
 	// Granted reports whether the call got the lock, and Waited how long it took. Err is its error; nil if
