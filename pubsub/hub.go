@@ -123,10 +123,9 @@ func (h *Hub) Events(channel string, payloads ...string) (events <-chan struct{}
 	return h.events.add(channel, newSubscriber(false, payloads))
 }
 
-// Confirmed waits until the servers have confirmed the subscriptions of channel by Subscribe,
-// Sharded and Events: those that were made before and not cancelled. It returns an error if ctx
-// ends first, the Hub is closed, or a server does not allow the subscription (a redis.Error,
-// NOPERM).
+// Confirmed waits until the servers have confirmed all subscriptions of channel that Subscribe, Sharded and
+// Events have made so far and that are not cancelled. It returns an error if ctx ends first, the Hub is
+// closed, or a server does not allow the subscription (a redis.Error, NOPERM).
 func (h *Hub) Confirmed(ctx context.Context, channel string) error {
 	for _, g := range h.groups() {
 		if err := g.await(ctx, channel); err != nil {
