@@ -137,7 +137,7 @@ type ServerOption interface{ forServer(*gate) }
 // A ClientOption is an option of the interceptors of a client.
 type ClientOption interface{ forClient(*gate) }
 
-// An Option is an option of both.
+// An Option is an option of the interceptors of servers and of clients.
 type Option interface {
 	ServerOption
 	ClientOption
