@@ -21,9 +21,9 @@ import (
 // scope is the name of the meter and the tracer.
 const scope = "github.com/redisson-go/rratelimiter/otellimit"
 
-// An Observer counts and measures the results of calls, for rratelimiter.WithObserver. One Observer is
-// enough for all Clients of a process. It is safe for concurrent use, has no goroutine, and lives as
-// long as its MeterProvider.
+// An Observer counts and measures the results of calls, for rratelimiter.WithObserver. One Observer is enough
+// for all Clients of a process. It is safe for concurrent use, starts no goroutine, and lives as long as its
+// MeterProvider.
 type Observer struct {
 	instruments
 	tracer  trace.Tracer
