@@ -207,8 +207,8 @@ func (r *rule) String() string {
 	return text
 }
 
-// Example returns the path and query of a request to /check for the first limit by path; empty without
-// limits.
+// Example returns the path and query of a request to /check for the limit whose path sorts first; empty
+// without limits.
 func (c *Config) Example() string {
 	best, first := "", ""
 	c.each(func(r *rule, query string) {

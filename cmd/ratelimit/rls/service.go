@@ -122,15 +122,15 @@ func New(rdb redis.UniversalClient, o Options) (*Service, error) {
 // Close ends the limiters. Later requests get an error.
 func (s *Service) Close() error { return s.openers.client.Close() }
 
-// Health returns whether the Service reaches Redis, as its decisions have found.
+// Health returns the state of the connection to Redis, as the decisions of the Service have found it.
 func (s *Service) Health() rratelimiter.Health { return s.openers.client.Health() }
 
 // Metrics returns the metrics, for a Prometheus handler.
 func (s *Service) Metrics() prometheus.Gatherer { return s.meters.registry }
 
-// Load replaces the configuration with that of the files. Requests under way keep the old one. On an
-// error, which joins all mistakes of all files, the old configuration stays. Permits that are out
-// stay counted if the keys of a limit stay the same.
+// Load replaces the configuration with that of the files. Requests under way keep the old one. On an error,
+// which joins all mistakes of all files, the old configuration stays. Permits that were taken stay counted if
+// the keys of a limit stay the same.
 func (s *Service) Load(files []File) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
