@@ -1,5 +1,5 @@
 // Package ahead decides calls without Redis: from permits that were taken ahead (leases), and by repeating
-// what Redis has refused. It stands on internal/engine, which knows it as its engine.Upper.
+// what Redis has refused. It is the engine.Upper of internal/engine.
 package ahead
 
 import (

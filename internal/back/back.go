@@ -1,5 +1,5 @@
-// Package back takes permits back that no caller holds: those of requests without a reply, of callers that
-// have left, and of leases that could not be settled. It knows nothing of limiters.
+// Package back keeps a list of jobs that return unowned permits: those of requests without a reply, of
+// callers that have left, and of leases that could not be settled. It does not depend on limiters.
 package back
 
 import (

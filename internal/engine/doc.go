@@ -6,9 +6,10 @@
 // time left stands in the line (line.go). A withdrawal (withdraw.go) returns permits whose
 // caller has left.
 //
-// A call of a Group skips the queue (groupcall.go) and has a place in the line of each member
-// (grouplines.go). A reservation is such a call, which settle.go ends. A lease is a reservation that
-// is taken ahead (leasing.go) and handed out in memory (lease.go).
+// A call of a Group skips the queue (groupcall.go). Callers that arrive during such a call share the next one
+// (meeting.go), and a refused caller has a place in the line of each member (grouplines.go). A reservation is
+// a call of a Group that a settlement (settle.go) ends. Package internal/ahead makes leases from
+// reservations.
 //
 // The engine does not know the root package. Each exported method of a Limiter or Group adds the
 // name of the limiter to the errors that it returns.

@@ -1,6 +1,6 @@
-// Package turns says when waiting callers of one limiter may ask: when their permits are due (Schedule), and
-// how much is left to other processes and to Java (Portion). Both are values without a lock and without a
-// clock: the time is a parameter.
+// Package turns decides when the waiting callers of a limiter ask Redis (Schedule), and how many permits they
+// leave to other processes and to Java (Portion). Both are values without a lock or a clock: the time is a
+// parameter.
 package turns
 
 import (

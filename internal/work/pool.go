@@ -1,4 +1,4 @@
-// Package work starts the goroutines of a Client, and ends all of them.
+// Package work runs the goroutines of a Client and ends them when it is closed.
 package work
 
 import (
