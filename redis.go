@@ -17,7 +17,7 @@ import (
 //
 // FallbackLocal is the same limiter in the memory of this process, with its whole rate, whatever Redis has
 // granted before, and for about 5,000 keys. It also decides Peek, Charge and Release; with the other
-// fallbacks they return the error. A concurrency.Lease and a Wait in line are not denied: they return the
+// fallbacks they return the error. A concurrency.Lease or a Wait that would be denied returns the
 // error.
 //
 // Other options, such as WithNameMapper and WithMinReplicas, do not apply to these limiters. Other commands

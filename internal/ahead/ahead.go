@@ -65,9 +65,12 @@ func New(e *engine.Engine, settings Settings) *Ahead {
 
 // of returns the state of a limiter, nil if there is none.
 func (a *Ahead) of(l *engine.Limiter) *state {
-	s, _ := a.byHash.Load(l.Hash)
-	found, _ := s.(*state)
-	return found
+	if s, met := a.byHash.Load(l.Hash); met {
+		if found, is := s.(*state); is {
+			return found
+		}
+	}
+	return nil
 }
 
 // enter returns the state of a limiter, which it makes if there is none.
@@ -75,16 +78,22 @@ func (a *Ahead) enter(l *engine.Limiter) *state {
 	if s := a.of(l); s != nil {
 		return s
 	}
-	s, met := a.byHash.LoadOrStore(l.Hash, &state{leased: leased{ahead: a}})
-	if !met && a.size.Add(1) > maxStates {
+	made := &state{leased: leased{ahead: a}}
+	if other, met := a.byHash.LoadOrStore(l.Hash, made); met {
+		if s, is := other.(*state); is {
+			return s
+		}
+	}
+	if a.size.Add(1) > maxStates {
 		a.byHash.Range(func(hash, other any) bool {
-			if other != s && other.(*state).unused() && a.byHash.CompareAndDelete(hash, other) {
+			s, is := other.(*state)
+			if is && s != made && s.unused() && a.byHash.CompareAndDelete(hash, other) {
 				a.size.Add(-1)
 			}
 			return true
 		})
 	}
-	return s.(*state)
+	return made
 }
 
 // Decide decides a call without Redis, if it can: from a lease, if leases is true, or as Redis has refused

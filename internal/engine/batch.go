@@ -244,10 +244,7 @@ func (b *batch) send(ctx context.Context, req *request) bool {
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()): // a cancelled batch says nothing about Redis
 		q.lastReply.failure = err
 	}
-	if err != nil && b.leader != nil {
-		err = b.ended(ctx, err)
-	}
-	b.settle(req, reply, err)
+	b.settle(req, reply, b.ended(ctx, err))
 	q.start()
 	goesOn, idle, done := !b.abandoned, false, b.served
 	if b.abandoned {
@@ -303,10 +300,8 @@ func (b *batch) settle(req *request, reply acquireReply, err error) {
 		return // abandonBatch has recorded that its permits go back
 	}
 	if !req.isRelease() {
-		if outcome.unclaimed > 0 {
-			b.regrant(&outcome)
-		}
-	} else if err == nil && q.portion != nil {
+		b.regrant(&outcome)
+	} else if err == nil {
 		q.portion.NoteReleased(req.permits)
 	}
 	q.noteUnowned(req, err, outcome.toWaiters+outcome.atOnce, outcome.unclaimed)
@@ -405,33 +400,5 @@ func (b *batch) regrant(o *batchOutcome) {
 		o.toWaiters += w.Permits
 		b.deliver(w, Result{OK: true}, nil)
 		q.line.schedule.NoteChange()
-	}
-}
-
-// plan decides when the line is probed next. If one waiter was refused, all
-// behind it are refused as well, even those that this batch did not include. If
-// none was, the next batch goes on with the line. Guarded by mu.
-func (b *batch) plan(first refusal) {
-	q := b.queue
-	if first.waiter != nil && q.line.expired > 0 {
-		q.line.all(func(w *waiter) {
-			if w.isFinal(b.number) && first.covers(w) {
-				b.deliver(w, Result{}, nil)
-			}
-		})
-	}
-	schedule := &q.line.schedule
-	switch head := q.line.first; {
-	case head == nil || !b.includesLine && first.waiter == nil:
-		return
-	case first.waiter == nil || head.Permits < first.Permits:
-		schedule.NoteChange()
-	case q.portion != nil && q.portion.Waits():
-		schedule.NoteTurn(q.portion.NextLook(b.began), b.began, time.Now())
-	default:
-		schedule.NoteRefusal(first.wait, b.began, time.Now())
-	}
-	if q.line.expired > 0 {
-		schedule.NoteExpiry()
 	}
 }

@@ -58,10 +58,17 @@ type Upper interface {
 // noUpper is the Upper of an Engine that has none.
 type noUpper struct{}
 
-func (noUpper) Wrote(*Limiter)                                {}
-func (noUpper) Waits(*Limiter)                                {}
+// Wrote implements Upper.
+func (noUpper) Wrote(*Limiter) {}
+
+// Waits implements Upper.
+func (noUpper) Waits(*Limiter) {}
+
+// Free implements Upper.
 func (noUpper) Free(context.Context, *Want, ...*Limiter) bool { return false }
-func (noUpper) Close()                                        {}
+
+// Close implements Upper.
+func (noUpper) Close() {}
 
 // An Engine asks Redis on behalf of all callers of one Client. It is safe for
 // concurrent use.

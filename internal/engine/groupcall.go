@@ -371,7 +371,7 @@ func (call *groupCall) args(types [MaxMembers]int) arguments {
 			args.set(argOf(argRecords, i), e.config.Layout.AppendAll(room, call.permits[i]*call.times))
 		}
 		if l.given != nil {
-			args.set(argOf(argGivenRate, i), l.given.text)
+			args.set(argOf(argGivenRate, i), l.given.argument)
 		}
 	}
 	return args

@@ -71,9 +71,12 @@ func (b *batch) lead(w *waiter, req *request) {
 	}
 }
 
-// ended returns the error of a batch that its leader has sent. A leader whose timeout or budget has ended the
-// request leaves as other callers do. Guarded by mu.
+// ended returns the error of a batch. A leader whose timeout or budget has ended the request leaves as other
+// callers do. Guarded by mu.
 func (b *batch) ended(ctx context.Context, err error) error {
+	if err == nil || b.leader == nil {
+		return err
+	}
 	why := context.Cause(ctx)
 	if why != limit.ErrNoAnswer && why != errSilent || redisx.Final(err) {
 		return err

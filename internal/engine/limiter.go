@@ -49,7 +49,7 @@ func (l *Limiter) givenText() any {
 	if l.given == nil {
 		return nil
 	}
-	return l.given.text
+	return l.given.argument
 }
 
 // setKeys sets the keys, or returns why they cannot be used. For a cluster it checks that

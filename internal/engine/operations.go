@@ -28,7 +28,7 @@ func (l *Limiter) SetRate(ctx context.Context, change Change) (bool, error) {
 		script = trySetRateScript
 	}
 	return changes(ctx, l, func(ctx context.Context) (bool, error) {
-		given := NewGivenRate(change.Rate, true).text
+		given := NewGivenRate(change.Rate, true).argument
 		args := argumentsOf(l.engine.session.boxed, flag(change.MustExist), given, flag(change.KeepState),
 			l.engine.now())
 		args.put(argChannel, wire.ChangedOf(l.Hash))
@@ -78,7 +78,7 @@ func (l *Limiter) peek(ctx context.Context) (Result, error) {
 	args.put(argPermits, 1)
 	args.put(argNow, l.engine.now())
 	if l.given != nil {
-		args.put(argGivenRate, l.given.text)
+		args.put(argGivenRate, l.given.argument)
 	}
 	reply, _, err := l.run(ctx, newCall(peekScript, args))
 	if err != nil {
@@ -357,7 +357,7 @@ func (l *Limiter) Book(ctx context.Context, given *GivenRate, number int64, book
 func (l *Limiter) rateArgs(given *GivenRate) arguments {
 	var text any = ""
 	if given != nil {
-		text = given.text
+		text = given.argument
 	}
 	args := argumentsOf(l.engine.session.boxed)
 	args.put(argPermits, text)

@@ -24,15 +24,16 @@ type Rate struct {
 // A GivenRate is a rate that acquires set.
 type GivenRate struct {
 	Rate     Rate
-	Replaces bool // another rate that is set
-	text     any  // for parts/plain.lua; a string, boxed for go-redis
+	Replaces bool   // another rate that is set
+	text     string // for parts/plain.lua
+	argument any    // text, boxed for go-redis
 }
 
 // NewGivenRate returns a GivenRate.
 func NewGivenRate(rate Rate, replaces bool) *GivenRate {
 	text := fmt.Sprintf("%d %d %d %s",
 		rate.Permits, rate.Interval.Milliseconds(), rate.KeepAlive.Milliseconds(), flag(replaces))
-	return &GivenRate{rate, replaces, text}
+	return &GivenRate{rate, replaces, text, text}
 }
 
 // Text returns the rate as scripts take it (parts/plain.lua): rate, interval, keep alive, and 1
@@ -43,7 +44,7 @@ func (g *GivenRate) Text() string {
 	if g == nil {
 		return ""
 	}
-	return g.text.(string)
+	return g.text
 }
 
 // parseRate reads the fields rate, interval, type and keepAliveTime of a hash.

@@ -117,7 +117,7 @@ func (call *groupCall) given(member int) any {
 	case call.settles[member].Used <= call.settles[member].Reserved:
 		return nil
 	}
-	return NewGivenRate(l.given.Rate, false).text // another may have been set since then, and stays
+	return NewGivenRate(l.given.Rate, false).argument // another may have been set since then, and stays
 }
 
 // readSettled returns the numbers of each member.

@@ -68,3 +68,31 @@ func (q *queue) watch() (limiterChanged, events <-chan struct{}, end func()) {
 		endEvents()
 	}
 }
+
+// plan decides when the line is probed next. If one waiter was refused, all
+// behind it are refused as well, even those that this batch did not include. If
+// none was, the next batch goes on with the line. Guarded by mu.
+func (b *batch) plan(first refusal) {
+	q := b.queue
+	if first.waiter != nil && q.line.expired > 0 {
+		q.line.all(func(w *waiter) {
+			if w.isFinal(b.number) && first.covers(w) {
+				b.deliver(w, Result{}, nil)
+			}
+		})
+	}
+	schedule := &q.line.schedule
+	switch head := q.line.first; {
+	case head == nil || !b.includesLine && first.waiter == nil:
+		return
+	case first.waiter == nil || head.Permits < first.Permits:
+		schedule.NoteChange()
+	case q.portion != nil && q.portion.Waits():
+		schedule.NoteTurn(q.portion.NextLook(b.began), b.began, time.Now())
+	default:
+		schedule.NoteRefusal(first.wait, b.began, time.Now())
+	}
+	if q.line.expired > 0 {
+		schedule.NoteExpiry()
+	}
+}

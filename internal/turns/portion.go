@@ -178,8 +178,11 @@ func (p *Portion) noteGranted(permits, atOnce int64, now time.Time) {
 }
 
 // NoteReleased records permits that went back, the newest first, as in release.lua: they no
-// longer count against the line.
+// longer count against the line. It accepts a nil Portion.
 func (p *Portion) NoteReleased(permits int64) {
+	if p == nil {
+		return
+	}
 	for last := len(p.takings) - 1; permits > 0 && last >= 0; last-- {
 		t := &p.takings[last]
 		atOnce := min(permits, t.atOnce)
