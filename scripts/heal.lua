@@ -75,8 +75,11 @@ if behind <= 0 then
       drift = believed and gone <= DEAD and interval > 0 and value - believed - back or 0
     elseif value and value <= rate then -- until all can be summed: a record holds a permit or more
       value, vouched = math.min(value + back, rate - live), true
-    else -- nothing is left, and no call believes it: the next one heals again if this one does not end
-      value, vouched = joins and -2 * MOST or math.min(0, rate - live), true
+    else -- nothing is left, and no call of Go believes it: the next one heals again if this one does not end
+      value, vouched = math.min(0, rate - live), true
+      if joins then
+        stored = false
+      end
     end
     local taken, took, lease, entry, recent = 0, nil, 0, nil, true
     local ttl = keep <= 0 and redis.call('PTTL', KEYS[1]) or -1

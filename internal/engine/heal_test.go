@@ -95,8 +95,9 @@ func TestNothingIsLeftUntilAllIsSummed(t *testing.T) {
 		_, _, err := l.run(ctx, newCall(healScript, args))
 		redistest.NoError(t, err)
 		const most = rate - many*permits
-		if left := redistest.Must(rdb.Get(ctx, pair.Value).Int64())(t); left > most {
-			t.Errorf("value %d: %d permits are left, want %d at most", value, left, most)
+		// For Java nothing is left until records expire: it adds these to a number from which it comes back.
+		if left := redistest.Must(rdb.Get(ctx, pair.Value).Int64())(t); left != 0 {
+			t.Errorf("value %d: %d permits are left, want none", value, left)
 		}
 		for _, n := range []int64{most + 1, most} {
 			v, err := newEngine(t, rdb).limiter("l").Acquire(ctx, Want{Permits: n})

@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// What the scripts do in cases that hardly come about: a limiter of 10 an hour, on miniredis.
+// Rare states of a limiter of 10 an hour, on miniredis.
 func TestWhatSeldomHappens(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -54,7 +54,8 @@ if own then
   vouched = string.sub(voucher, FROM, TO) == string.sub(at, 1, 9) and not afresh
 end
 local stored = tonumber(text)
-if stored and (stored % 1 ~= 0 or stored >= MOST or stored <= -MOST) then -- at 2^53 it may be rounded
+if stored and (stored % 1 ~= 0 or stored >= MOST or stored <= -MOST -- at 2^53 it may be rounded
+  or string.sub(text, 1, 2) == '-0') then -- write.lua
   stored = nil
 end
 local value = stored
