@@ -274,6 +274,9 @@ func (e *env) usage(ctx context.Context, do func() error) (usage, error) {
 
 func (e *env) readUsage(ctx context.Context) (u usage, err error) {
 	info, err := e.admin.InfoMap(ctx, "cpu", "commandstats").Result()
+	if err != nil {
+		return u, err
+	}
 	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
 		seconds, err2 := strconv.ParseFloat(info["CPU"][field], 64)
 		u.cpu, err = u.cpu+seconds*1e6, errors.Join(err, err2)
