@@ -8,6 +8,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/ahead"
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -61,10 +62,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Client {
 	if of := redisOf(rdb); of != nil {
 		rdb = of.UniversalClient
 	}
-	config := engine.Config{
-		ID: s.id, MapName: s.mapper, Err: s.validate(rdb, opts),
-		Clock: s.clock, GoOnly: s.goOnly, Observed: s.observer != nil,
-	}
+	config := engine.Config{GoOnly: s.goOnly, Observed: s.observer != nil}
+	config.ID, config.MapName, config.Clock = s.id, s.mapper, s.clock
+	config.Err = s.validate(rdb, opts)
 	if config.Err == nil {
 		config.Plain = &wire.Layouts[s.format]
 		config.Layout = config.Plain.ForClient()
@@ -122,7 +122,7 @@ func init() {
 	host.Of = func(client any) host.Host {
 		c, ok := client.(*Client)
 		if !ok {
-			err := engine.InvalidOf("host.Of", "client", fmt.Sprintf("%T", client), "be a *Client")
+			err := failure.InvalidOf("host.Of", "client", fmt.Sprintf("%T", client), "be a *Client")
 			return host.Host{Err: err}
 		}
 		return c.host

@@ -1,7 +1,7 @@
 package rratelimiter
 
 import (
-	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -14,7 +14,7 @@ var (
 	// ErrNotInitialized: no rate is set under this name (see TrySetRate and
 	// WithRate), or its hash lacks rate, interval or type (Redisson: "RateLimiter
 	// is not initialized").
-	ErrNotInitialized = engine.ErrNotInitialized
+	ErrNotInitialized = failure.ErrNotInitialized
 
 	// ErrPermitsExceedRate: the call asked for more permits than the rate, so waiting
 	// would not help (Redisson: "Requested permits amount cannot exceed defined rate").
@@ -31,11 +31,11 @@ var (
 	// ErrBadState: the data under the limiter's keys in Redis is not a limiter's: a key
 	// of the wrong type, or a field that is not an integer. Nothing was written. SetRate
 	// repairs a field, Delete removes everything.
-	ErrBadState = engine.ErrBadState
+	ErrBadState = failure.ErrBadState
 
 	// ErrNoNotifications: the server does not send the events that a listener needs
 	// (notify-keyspace-events).
-	ErrNoNotifications = engine.ErrNoNotifications
+	ErrNoNotifications = failure.ErrNoNotifications
 
 	// ErrNoAnswer: Redis did not reply before the timeout passed or go-redis gave up.
 	// It is unknown whether the request was carried out; permits that an acquire may have
@@ -47,8 +47,8 @@ var (
 	// ErrNotReplicated: Redis has carried out the request, but fewer replicas than
 	// WithMinReplicas requires had it in time. Permits that an acquire took are given
 	// back; other changes, such as a rate, remain.
-	ErrNotReplicated = engine.ErrNotReplicated
+	ErrNotReplicated = failure.ErrNotReplicated
 
 	// ErrClosed: the Client was closed before or during the call.
-	ErrClosed = engine.ErrClosed
+	ErrClosed = failure.ErrClosed
 )

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/outage"
+	"github.com/redisson-go/rratelimiter/internal/queue"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -48,7 +51,7 @@ func (c *Client) All(limiters ...*RateLimiter) *Group {
 	g := &Group{client: c, policy: c.policy, err: c.host.Err}
 	if n := len(limiters); g.err == nil && (n < 1 || n > engine.MaxMembers) {
 		bound := fmt.Sprintf("be between 1 and %d", engine.MaxMembers)
-		g.err = engine.InvalidOf("All", "the number of limiters", n, bound)
+		g.err = failure.InvalidOf("All", "the number of limiters", n, bound)
 	}
 	for i, l := range limiters {
 		if g.err == nil {
@@ -68,7 +71,7 @@ func (c *Client) All(limiters ...*RateLimiter) *Group {
 // add adds a member, or returns why it cannot be one.
 func (g *Group) add(i int, l *RateLimiter) error {
 	refuse := func(value, bound string) error {
-		return engine.InvalidOf("All", fmt.Sprintf("limiters[%d]", i), value, bound)
+		return failure.InvalidOf("All", fmt.Sprintf("limiters[%d]", i), value, bound)
 	}
 	if l == nil {
 		return refuse("nil", "be a RateLimiter")
@@ -100,7 +103,7 @@ func (g *Group) add(i int, l *RateLimiter) error {
 func (g *Group) Amounts(amounts ...int64) *Group {
 	other := &Group{client: g.client, group: g.group, policy: g.policy, err: g.err}
 	if other.err == nil && len(amounts) != len(g.members) {
-		other.err = engine.InvalidOf("Amounts", "the number of amounts", len(amounts),
+		other.err = failure.InvalidOf("Amounts", "the number of amounts", len(amounts),
 			fmt.Sprintf("be %d, one for each limiter", len(g.members)))
 	}
 	for i, amount := range amounts {
@@ -110,9 +113,9 @@ func (g *Group) Amounts(amounts ...int64) *Group {
 		m := *g.members[i]
 		m.amount = amount
 		other.members = append(other.members, &m)
-		if amount < 1 || amount > engine.MaxPermits {
-			other.err = engine.InvalidOf("Amounts", fmt.Sprintf("amounts[%d]", i), amount,
-				fmt.Sprintf("be between 1 and %d (2^40)", int64(engine.MaxPermits)))
+		if amount < 1 || amount > request.MaxPermits {
+			other.err = failure.InvalidOf("Amounts", fmt.Sprintf("amounts[%d]", i), amount,
+				fmt.Sprintf("be between 1 and %d (2^40)", int64(request.MaxPermits)))
 		}
 	}
 	return other
@@ -128,7 +131,7 @@ func (g *Group) WithFallback(f Fallback) *Group {
 
 // Validate returns an ErrMisconfigured if each call would fail because of an argument of All or
 // Amounts (limit.Validate).
-func (g *Group) Validate() error { return engine.Misconfigured(g.err) }
+func (g *Group) Validate() error { return failure.Misconfigured(g.err) }
 
 // TryAcquire takes permits from all limiters, waiting up to timeout, and reports whether
 // it took them. It is RateLimiter.TryAcquire for several limiters, with its bounds and
@@ -136,15 +139,15 @@ func (g *Group) Validate() error { return engine.Misconfigured(g.err) }
 // error is ErrPermitsExceedRate, and nothing is taken from any limiter.
 func (g *Group) TryAcquire(ctx context.Context, permits int64, timeout time.Duration) (bool, error) {
 	v, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: timeout})
-	return engine.Granted(v), err
+	return request.Granted(v), err
 }
 
 // Acquire takes permits from all limiters, waiting for them until ctx ends. The bounds and
 // errors are those of TryAcquire.
 func (g *Group) Acquire(ctx context.Context, permits int64) error {
-	v, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: engine.Forever})
-	if err == nil && !engine.Granted(v) {
-		err = g.members[0].limiter.Named(engine.NotHeld())
+	v, err := g.acquire(ctx, engine.Want{Permits: permits, Timeout: queue.Forever})
+	if err == nil && !request.Granted(v) {
+		err = g.members[0].limiter.Named(failure.NotHeld())
 	}
 	return err
 }
@@ -187,13 +190,13 @@ func (g *Group) wants(permits, least int64) ([]int64, error) {
 	}
 	all := make([]int64, len(g.members))
 	for i, m := range g.members {
-		if err := engine.CheckPermits(permits, least); err != nil {
+		if err := request.CheckPermits(permits, least); err != nil {
 			return nil, m.limiter.Named(err)
 		}
-		if permits > engine.MaxPermits/m.amount {
+		if permits > request.MaxPermits/m.amount {
 			times := fmt.Sprintf("%d times the amount %d", permits, m.amount)
-			return nil, m.limiter.Named(engine.Invalid("permits", times,
-				fmt.Sprintf("be at most %d (2^40)", int64(engine.MaxPermits))))
+			return nil, m.limiter.Named(failure.Invalid("permits", times,
+				fmt.Sprintf("be at most %d (2^40)", int64(request.MaxPermits))))
 		}
 		all[i] = permits * m.amount
 	}
@@ -203,7 +206,7 @@ func (g *Group) wants(permits, least int64) ([]int64, error) {
 // result returns the numbers of a call, and the index of the member that binds.
 func (g *Group) result(results []engine.Result) (Result, int) {
 	each, binds := make([]Result, len(results)), 0
-	all := engine.Granted(results)
+	all := request.Granted(results)
 	for i, v := range results {
 		each[i] = resultOf(v, g.members[i].limiter.Name(), g.members[i].givenRate)
 		if tighter(each[i], each[binds], all) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/limit"
@@ -61,9 +61,9 @@ func (c *Client) Keyed(
 		t.rate, t.err = newGivenRate(ofKeyed, rate, interval, keyedIntervals, opts)
 	}
 	if t.err == nil && name == "" {
-		t.err = engine.Invalid("name", `""`, "not be empty")
+		t.err = failure.Invalid("name", `""`, "not be empty")
 	}
-	if t.err = engine.Misconfigured(engine.Named(t.err, name)); t.err == nil {
+	if t.err = failure.Misconfigured(failure.Named(t.err, name)); t.err == nil {
 		t.rate.name, t.rate.policy = name, host.PolicyName(name)
 	}
 	return t
@@ -104,7 +104,7 @@ func (t *Keyed) WithLease(o LeaseOptions) *Keyed {
 	other := *t
 	policy, err := leasing(t.policy, o)
 	if other.policy = policy; other.err == nil {
-		other.err = engine.Misconfigured(engine.Named(err, t.name))
+		other.err = failure.Misconfigured(failure.Named(err, t.name))
 	}
 	return &other
 }
@@ -115,12 +115,12 @@ func (t *Keyed) limiterName(key string) (string, error) {
 	case t.err != nil:
 		return "", t.err
 	case key == "":
-		return "", engine.Invalid("key", `""`, "not be empty")
+		return "", failure.Invalid("key", `""`, "not be empty")
 	case len(key) > maxKey:
-		return "", engine.Invalid("key", fmt.Sprintf("of %d bytes", len(key)),
+		return "", failure.Invalid("key", fmt.Sprintf("of %d bytes", len(key)),
 			fmt.Sprintf("have at most %d", maxKey))
 	case strings.ContainsAny(key, "{}"): // it could name a limiter of another Keyed
-		return "", engine.Invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
+		return "", failure.Invalid("key", fmt.Sprintf("%.60q", key), "be without braces")
 	case strings.ContainsAny(t.name, "{}"):
 		// The brackets keep the key "a:value" from being that of the value of "a".
 		return t.name + ":[" + key + "]", nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 )
 
 // Delete removes the limiter, and reports whether there was anything to remove
@@ -58,7 +59,7 @@ func (l *RateLimiter) listen(
 		return nil, err
 	}
 	if f == nil {
-		return nil, k.Named(engine.Invalid("f", "nil", "be a function"))
+		return nil, k.Named(failure.Invalid("f", "nil", "be a function"))
 	}
 	return k.Listen(ctx, event, f)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/ahead"
-	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 	"github.com/redisson-go/rratelimiter/internal/wire"
@@ -155,7 +155,7 @@ func WithMinReplicas(n int, timeout time.Duration) Option {
 // validate returns why a Client on rdb cannot be used.
 func (s *settings) validate(rdb redis.UniversalClient, opts []Option) error {
 	refuse := func(argument string, value any, bound string) error {
-		return engine.InvalidOf("New", argument, value, bound)
+		return failure.InvalidOf("New", argument, value, bound)
 	}
 	none := slices.Index(opts, nil)
 	_, hidden := rdb.(*redis.AutoPipeliner)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/request"
 )
 
 // RateType says which clients share a limit. Redisson stores the number in the field
@@ -120,12 +122,12 @@ func (change *rateChange) complete(opts []RateOption) error {
 	var o rateOptions
 	for i, opt := range opts {
 		if opt == nil {
-			return engine.Invalid(fmt.Sprintf("opts[%d]", i), "nil", "be a RateOption")
+			return failure.Invalid(fmt.Sprintf("opts[%d]", i), "nil", "be a RateOption")
 		}
 		opt.applyRate(&o)
 	}
 	misplaced := func(option, where string) error {
-		return engine.Invalid(option, "given to "+change.call, "be given to "+where)
+		return failure.Invalid(option, "given to "+change.call, "be given to "+where)
 	}
 	given := change.call == ofKeyed || change.call == ofWithRate
 	switch interval := change.Interval; {
@@ -134,14 +136,14 @@ func (change *rateChange) complete(opts []RateOption) error {
 	case o.keepRate && !given:
 		return misplaced("WithKeepRate", ofKeyed+" or "+ofWithRate)
 	case !change.Type.valid():
-		return engine.Invalid("type", change.Type, "be Overall or PerClient")
+		return failure.Invalid("type", change.Type, "be Overall or PerClient")
 	case change.Rate < 1 || change.Rate > maxRate:
-		return engine.Invalid("rate", change.Rate, "be between 1 and 9007199254740992 (2^53)")
+		return failure.Invalid("rate", change.Rate, "be between 1 and 9007199254740992 (2^53)")
 	case interval < time.Millisecond:
-		return engine.Invalid("interval", interval, "be at least 1ms")
+		return failure.Invalid("interval", interval, "be at least 1ms")
 	case o.keepAlive != 0 && o.keepAlive < interval:
 		bound := fmt.Sprintf("be 0 or at least the interval, %v", interval)
-		return engine.Invalid("keepAlive", o.keepAlive, bound)
+		return failure.Invalid("keepAlive", o.keepAlive, bound)
 	}
 	change.Interval = change.Interval.Truncate(time.Millisecond)
 	change.KeepAlive, change.rateOptions = o.keepAlive.Truncate(time.Millisecond), o
@@ -169,7 +171,7 @@ func newGivenRate(
 	if !change.keepSet && keeps > 0 {
 		change.KeepAlive = min(math.MaxInt64/time.Duration(keeps), change.Interval) * time.Duration(keeps)
 	}
-	return &givenRate{forEngine: engine.NewGivenRate(change.rate(), !change.keepRate)}, nil
+	return &givenRate{forEngine: request.NewGivenRate(change.rate(), !change.keepRate)}, nil
 }
 
 // engine returns the rate for the engine, or nil.

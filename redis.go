@@ -5,7 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/outage"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
@@ -53,7 +53,7 @@ func redisOf(rdb redis.UniversalClient) *Redis {
 // host returns the Host of the limiters.
 func (r Redis) host() *host.Host {
 	if r.client == nil {
-		err := engine.InvalidOf("OnRedis", "rdb", "a zero Redis", "be that of a Client")
+		err := failure.InvalidOf("OnRedis", "rdb", "a zero Redis", "be that of a Client")
 		return &host.Host{Err: err}
 	}
 	h := r.client.host
@@ -63,7 +63,7 @@ func (r Redis) host() *host.Host {
 		return r.client.guard.Ask(ctx, name, r.policy, call)
 	}
 	if h.Err == nil {
-		h.Err = engine.Misconfigured(r.policy.Validate(engine.Invalid))
+		h.Err = failure.Misconfigured(r.policy.Validate(failure.Invalid))
 	}
 	return &h
 }

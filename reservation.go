@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/limit"
 )
@@ -116,7 +118,7 @@ func (g *Group) TryReserve(ctx context.Context, permits int64) (*Reservation, Re
 
 // reserved returns the Reservation of a call that has these results, nil if it was refused.
 func (g *Group) reserved(permits int64, results []engine.Result) *Reservation {
-	if !engine.Granted(results) {
+	if !request.Granted(results) {
 		return nil
 	}
 	parts := make([]engine.Part, len(results))
@@ -216,10 +218,10 @@ func (g *Group) used(actual []int64) ([]int64, error) {
 			bound = fmt.Sprintf("be 1 or %d (one for each limiter)", members)
 		}
 		name := g.members[0].limiter
-		return nil, name.Named(engine.Invalid("the number of amounts", len(actual), bound))
+		return nil, name.Named(failure.Invalid("the number of amounts", len(actual), bound))
 	}
 	for i, n := range actual {
-		if err := engine.CheckPermits(n, 0); err != nil {
+		if err := request.CheckPermits(n, 0); err != nil {
 			return nil, g.members[i].limiter.Named(err)
 		}
 	}
@@ -294,7 +296,7 @@ func (g *Group) reservationID(parts []engine.Part) string {
 // reservation, the error is ErrInvalidArgument.
 func (c *Client) Reservation(id string) (*Reservation, error) {
 	refuse := func(bound string) error {
-		return engine.InvalidOf("Reservation", "id", fmt.Sprintf("%.60q", id), bound)
+		return failure.InvalidOf("Reservation", "id", fmt.Sprintf("%.60q", id), bound)
 	}
 	var text reservationText
 	b, err := base64.RawURLEncoding.DecodeString(id)
@@ -302,7 +304,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 		return nil, refuse("be the ID of a reservation")
 	}
 	if text.Client != "" && string(text.Client) != c.ID() {
-		return nil, engine.InvalidOf("Reservation", "the ID of the Client", fmt.Sprintf("%q", c.ID()),
+		return nil, failure.InvalidOf("Reservation", "the ID of the Client", fmt.Sprintf("%q", c.ID()),
 			fmt.Sprintf("be %q, which made the reservation, for a limiter is PerClient", text.Client))
 	}
 	var limiters []*RateLimiter
@@ -310,7 +312,7 @@ func (c *Client) Reservation(id string) (*Reservation, error) {
 	for i, m := range text.Members {
 		given, err := parseGivenRate(m.Given)
 		reserved := wire.Reserved(string(m.Records))
-		if err != nil || reserved == 0 || reserved > engine.MaxPermits {
+		if err != nil || reserved == 0 || reserved > request.MaxPermits {
 			return nil, refuse("be the ID of a reservation")
 		}
 		l := c.engine.Limiter("name", string(m.Name), given.engine())

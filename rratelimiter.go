@@ -9,7 +9,9 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/ahead"
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/outage"
+	"github.com/redisson-go/rratelimiter/internal/queue"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
@@ -82,7 +84,7 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 		given.name, given.policy = before.name, before.policy
 		k = k.With(given.forEngine)
 	case k.Err() == nil:
-		k = l.client.engine.Unusable(k.Name(), engine.Misconfigured(err))
+		k = l.client.engine.Unusable(k.Name(), failure.Misconfigured(err))
 	}
 	return newRateLimiter(l.client, k, l.policy, given)
 }
@@ -177,9 +179,9 @@ func (l *RateLimiter) TryAcquire(ctx context.Context, permits int64, timeout tim
 // Acquire takes permits, waiting for them until ctx ends
 // (RRateLimiter.acquire). The bounds and errors are those of TryAcquire.
 func (l *RateLimiter) Acquire(ctx context.Context, permits int64) error {
-	v, err := l.acquire(ctx, engine.Want{Permits: permits, Timeout: engine.Forever})
+	v, err := l.acquire(ctx, engine.Want{Permits: permits, Timeout: queue.Forever})
 	if err == nil && !v.OK {
-		err = l.limiter.Load().Named(engine.NotHeld())
+		err = l.limiter.Load().Named(failure.NotHeld())
 	}
 	return err
 }
@@ -257,7 +259,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 
 // Validate returns an ErrMisconfigured if each call would fail because of the limiter's name or an
 // argument of New, Keyed or WithRate (limit.Validate).
-func (l *RateLimiter) Validate() error { return engine.Misconfigured(l.limiter.Load().Err()) }
+func (l *RateLimiter) Validate() error { return failure.Misconfigured(l.limiter.Load().Err()) }
 
 // WithLease returns a RateLimiter of the same name that takes permits ahead, as the option WithLease does for
 // a Client. The zero LeaseOptions turn leases off. If o is out of bounds, the calls return an
@@ -274,7 +276,7 @@ func (l *RateLimiter) WithLease(o LeaseOptions) *RateLimiter {
 // leasing returns a policy with these leases.
 func leasing(p outage.Policy, o LeaseOptions) (outage.Policy, error) {
 	p.Leasing = ahead.Leasing{Longest: o.Max, Share: o.Share}
-	return p, p.Leasing.Validate(engine.Invalid)
+	return p, p.Leasing.Validate(failure.Invalid)
 }
 
 // acquire is decide, and calls the observer.

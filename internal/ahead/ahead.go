@@ -64,8 +64,8 @@ func New(e *engine.Engine, settings Settings) *Ahead {
 }
 
 // of returns the state of a limiter, nil if there is none.
-func (a *Ahead) of(l *engine.Limiter) *state {
-	if s, met := a.byHash.Load(l.Hash); met {
+func (a *Ahead) of(hash string) *state {
+	if s, met := a.byHash.Load(hash); met {
 		if found, is := s.(*state); is {
 			return found
 		}
@@ -75,7 +75,7 @@ func (a *Ahead) of(l *engine.Limiter) *state {
 
 // enter returns the state of a limiter, which it makes if there is none.
 func (a *Ahead) enter(l *engine.Limiter) *state {
-	if s := a.of(l); s != nil {
+	if s := a.of(l.Hash); s != nil {
 		return s
 	}
 	made := &state{leased: leased{ahead: a}}
@@ -102,7 +102,7 @@ func (a *Ahead) Decide(l *engine.Limiter, leases bool, wanted *engine.Want, v *e
 	if a.Remember == 0 && !leases {
 		return false
 	}
-	s := a.of(l)
+	s := a.of(l.Hash)
 	return s != nil && (leases && s.take(l, wanted, v) || a.refuse(s, l, wanted, v))
 }
 
@@ -125,18 +125,18 @@ func (a *Ahead) Acquire(ctx context.Context, l *engine.Limiter, wanted engine.Wa
 }
 
 // Wrote implements engine.Upper: the next callers of the limiter ask Redis.
-func (a *Ahead) Wrote(l *engine.Limiter) {
+func (a *Ahead) Wrote(hash string) {
 	if a.Remember == 0 {
 		return
 	}
-	if s := a.of(l); s != nil {
+	if s := a.of(hash); s != nil {
 		s.wrote()
 	}
 }
 
 // Waits implements engine.Upper: waiters come before leases.
-func (a *Ahead) Waits(l *engine.Limiter) {
-	if s := a.of(l); s != nil {
+func (a *Ahead) Waits(hash string) {
+	if s := a.of(hash); s != nil {
 		s.endLeases()
 	}
 }

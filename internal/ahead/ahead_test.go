@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/request"
 )
 
 // newAhead returns an Ahead that remembers refusals, on an Engine that no call can use.
 func newAhead(t *testing.T) *Ahead {
-	e := engine.New(engine.Config{Err: engine.ErrClosed})
+	e := engine.New(engine.Config{Config: request.Config{Err: failure.ErrClosed}})
 	t.Cleanup(e.Close)
 	return New(e, Settings{Remember: time.Minute})
 }
@@ -51,8 +53,8 @@ func TestALimiterWithALeaseIsNotForgotten(t *testing.T) {
 	for i := range maxStates + 1 {
 		a.enter(a.engine.Beside(fmt.Sprint(i)))
 	}
-	s := a.of(leased)
-	if s == nil || a.of(a.engine.Beside("0")) != nil {
+	s := a.of(leased.Hash)
+	if s == nil || a.of(a.engine.Beside("0").Hash) != nil {
 		t.Fatal("the limiter with a lease was forgotten, or none was")
 	}
 	s.current.Store(nil)
@@ -74,7 +76,7 @@ func TestARefusalBeforeAWriteIsForgotten(t *testing.T) {
 		} {
 			write := func(is bool) {
 				if is {
-					a.Wrote(a.engine.Beside(row.name))
+					a.Wrote(a.engine.Beside(row.name).Hash)
 				}
 			}
 			a.enter(a.engine.Beside(row.name))

@@ -137,7 +137,7 @@ func (d *leased) advance(s *lease, age time.Duration) bool {
 // NoteAsked notes the outcome of a call that asked Redis. If the limiter is used often enough for a
 // lease, a goroutine takes one.
 func (a *Ahead) NoteAsked(l *engine.Limiter, leasing Leasing, wanted *engine.Want, v *engine.Result) {
-	if a.of(l) == nil && !a.open() {
+	if a.of(l.Hash) == nil && !a.open() {
 		return
 	}
 	d, now := &a.enter(l).leased, time.Now()

@@ -207,7 +207,7 @@ func (s *lease) giveBack(permits int64) int64 {
 // Return gives permits back to the lease that handed them out, and returns how many remain. If a lease is
 // being settled, it waits for the settlement or the end of ctx: until then Redis would not find the permits.
 func (a *Ahead) Return(ctx context.Context, l *engine.Limiter, permits int64) (rest int64) {
-	found := a.of(l)
+	found := a.of(l.Hash)
 	if found == nil {
 		return permits
 	}
@@ -248,10 +248,10 @@ func (d *leased) endLeases() (freed <-chan struct{}) {
 
 // Free implements engine.Upper: it ends the leases of limiters if they hold permits that Redis has refused
 // to a call, and reports whether Redis got them within the call's budget, which it reduces.
-func (a *Ahead) Free(ctx context.Context, wanted *engine.Want, limiters ...*engine.Limiter) bool {
+func (a *Ahead) Free(ctx context.Context, wanted *engine.Want, hashes ...string) bool {
 	var freed []<-chan struct{}
-	for _, l := range limiters {
-		if s := a.of(l); s != nil {
+	for _, hash := range hashes {
+		if s := a.of(hash); s != nil {
 			if c := s.endLeases(); c != nil {
 				freed = append(freed, c)
 			}

@@ -35,6 +35,11 @@ type Job interface {
 	TakeBack() bool
 }
 
+// Later carries out a job whose permits are unowned since then, after as long as it was tried.
+func Later(job Job, since time.Time) {
+	time.AfterFunc(max(Tick, time.Since(since)), func() { job.TakeBack() })
+}
+
 // A List holds the jobs that have failed. The next request of a limiter takes its permits back in any case;
 // one goroutine does so for limiters that get no further request. It runs while there are jobs.
 //

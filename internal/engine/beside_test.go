@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -10,7 +11,9 @@ import (
 // braces in the key of a visitor lead to another.
 func TestBesideIsInTheSlotOfTheKey(t *testing.T) {
 	plain := &wire.Layouts[0]
-	e := New(Config{MapName: func(string) string { return "other" }, Plain: plain, Layout: plain.ForClient()})
+	e := New(Config{Config: request.Config{
+		MapName: func(string) string { return "other" }, Plain: plain, Layout: plain.ForClient(),
+	}})
 	defer e.Close()
 	for _, name := range []string{"n", "n:a", "n:{u41}", "n:{", "n:}{x}", "{n}:a", "{{n}}", "n:{}"} {
 		if got, want := wire.Slot(e.Beside(name).Hash), wire.Slot("{"+name+"}:tokenbucket"); got != want {

@@ -8,24 +8,21 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// newEngine returns an Engine on rdb, with some changes to the Config of the root package.
-func newEngine(t *testing.T, rdb redis.UniversalClient, changes ...func(*Config)) *Engine {
+// newEngine returns an Engine on rdb.
+func newEngine(t *testing.T, rdb redis.UniversalClient) *Engine {
 	t.Helper()
-	config := Config{
+	plain := &wire.Layouts[wire.Bc0I16]
+	config := Config{Hub: pubsub.New(rdb), Config: request.Config{
 		ID: "id", MapName: func(name string) string { return name },
-		Runner: redisx.NewRunner(rdb), Hub: pubsub.New(rdb),
-		Plain: &wire.Layouts[wire.Bc0I16],
-	}
-	for _, change := range changes {
-		change(&config)
-	}
-	config.Layout = config.Plain.ForClient()
+		Runner: redisx.NewRunner(rdb), Plain: plain, Layout: plain.ForClient(),
+	}}
 	e := New(config)
 	t.Cleanup(e.Close)
 	return e
@@ -33,11 +30,6 @@ func newEngine(t *testing.T, rdb redis.UniversalClient, changes ...func(*Config)
 
 // limiter returns the limiter called name.
 func (e *Engine) limiter(name string) *Limiter { return e.Limiter("name", name, nil) }
-
-// withClock makes an Engine take its time from now, in Unix ms.
-func withClock(now *int64) func(*Config) {
-	return func(c *Config) { c.Clock = func() time.Time { return time.UnixMilli(*now) } }
-}
 
 // setRate sets the rate of a limiter.
 func setRate(t *testing.T, l *Limiter, typ int, permits int64, interval time.Duration) {

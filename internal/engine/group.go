@@ -7,19 +7,42 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/queue"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// MaxMembers is the most limiters that a Group has. The text and the time of its script grow with
-// each member (scripts.go).
-const MaxMembers = 8
+// MaxMembers is the most limiters that a Group has.
+const MaxMembers = request.MaxMembers
 
 // A Group is several limiters that decide together, by one script call (scripts/all.lua). It
 // is a cheap handle.
 type Group struct {
 	engine   *Engine
 	limiters []*Limiter
+	targets  []*request.Target
 	key      meetingKey // of its meetings, without permits
+}
+
+// Group returns the Group of the limiters: 1 to MaxMembers of them, with
+// different hashes and on one server (Limiter.Together).
+func (e *Engine) Group(limiters ...*Limiter) *Group {
+	g := &Group{engine: e, limiters: limiters, key: keyOf(limiters)}
+	for _, l := range limiters {
+		g.targets = append(g.targets, l.Target)
+	}
+	return g
+}
+
+// sessions returns the sessions of the server of the members.
+func (g *Group) sessions() *sessions { return &g.engine.groups.sessions[g.targets[0].Server()] }
+
+// wrote tells the Upper that a call may have changed permits.
+func (g *Group) wrote() {
+	for _, t := range g.targets {
+		g.engine.upper.Wrote(t.Hash)
+	}
 }
 
 // A groupReply is the reply to one caller of a Group.
@@ -29,7 +52,7 @@ type groupReply struct {
 }
 
 // granted reports whether all members have granted.
-func (r groupReply) granted() bool { return Granted(r.results) }
+func (r groupReply) granted() bool { return request.Granted(r.results) }
 
 // Limiters returns the members.
 func (g *Group) Limiters() []*Limiter { return g.limiters }
@@ -37,9 +60,7 @@ func (g *Group) Limiters() []*Limiter { return g.limiters }
 // groups is the state that the calls of all Groups of an Engine share.
 type groups struct {
 	waitingCallers atomic.Int64 // callers that stand in lines
-	sessionCount   atomic.Int64 // names the sessions
-	sessions       [Servers]sessions
-	shards         shards
+	sessions       [request.Servers]sessions
 	meetings       meetings
 }
 
@@ -56,7 +77,7 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 	first, callerCtx, end := g.limiters[0], ctx, time.Now().Add(wanted.Timeout)
 	if wanted.Timed() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(Grace), limit.ErrNoAnswer)
+		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(queue.Grace), limit.ErrNoAnswer)
 		defer cancel()
 	}
 	var last groupReply
@@ -65,7 +86,7 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		// line must not, because it would take permits due to the callers in line.
 		reply, err := g.ask(ctx, permits, wanted)
 		refused := err == nil && !reply.granted() && wanted.Lease == 0
-		if refused && g.engine.upper.Free(ctx, &wanted, g.limiters...) {
+		if refused && g.engine.upper.Free(ctx, &wanted, g.hashes()...) {
 			if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
 				reply = again
 			}
@@ -76,17 +97,18 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		last = reply
 	}
 	inLineSince := time.Now()
-	gc := newGroupCaller(g, permits, last)
-	// The places must be given back on every return: a place at the head blocks
-	// the line.
-	defer gc.leave()
+	g.engine.groups.waitingCallers.Add(1)
+	defer g.engine.groups.waitingCallers.Add(-1)
+	places := g.engine.queues.Stand(g.targets, permits, last.results, last.start)
+	defer places.Leave()
 	var timeout <-chan time.Time // nil if it never passes
 	if wanted.Timed() {
 		timer := time.NewTimer(time.Until(end))
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	v, err := gc.wait(waitEnds{ctx, callerCtx, timeout}, wanted, last)
+	w := waiting{group: g, places: places, permits: permits, wanted: wanted, last: last}
+	v, err := w.wait(ctx, callerCtx, timeout)
 	if err != nil {
 		v = make([]Result, len(permits))
 	}
@@ -96,42 +118,50 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 	return v, first.Named(err)
 }
 
-// waitEnds are the ways in which a wait ends.
-type waitEnds struct {
-	// callsCtx is the context of the calls. It ends Grace after the timeout, so
-	// that the last call can still be answered.
-	callsCtx  context.Context
-	callerCtx context.Context
-	timeout   <-chan time.Time // nil if it never passes
+// hashes returns the hashes of the members.
+func (g *Group) hashes() (all []string) {
+	for _, t := range g.targets {
+		all = append(all, t.Hash)
+	}
+	return all
 }
 
-// wait asks whenever it is the caller's turn, and once more when its timeout passes.
-func (gc *groupCaller) wait(ends waitEnds, wanted Want, last groupReply) ([]Result, error) {
-	g := gc.group
+// waiting is a call that waits in the lines of all members.
+type waiting struct {
+	group   *Group
+	places  *queue.Places
+	permits []int64
+	wanted  Want
+	last    groupReply
+}
+
+// wait asks whenever it is the caller's turn, and once more when its timeout passes. calls is the context of the
+// calls: it ends Grace after the timeout, so that the last call can still be answered.
+func (w *waiting) wait(calls, caller context.Context, timeout <-chan time.Time) ([]Result, error) {
 	for expired := false; ; {
-		turn := gc.claimTurn()
+		turn := w.places.ClaimTurn()
 		if expired && !turn {
-			return make([]Result, len(gc.permits)), nil // waiters ahead would be served first
+			return make([]Result, len(w.permits)), nil // waiters ahead would be served first
 		}
 		if turn {
-			reply, err := g.ask(ends.callsCtx, gc.permits, wanted)
+			reply, err := w.group.ask(calls, w.permits, w.wanted)
 			switch {
-			case expired && errors.Is(err, limit.ErrNoAnswer) && gc.refusedUntil.After(time.Now()):
-				return last.results, nil // Redis had said that the permits come later
+			case expired && errors.Is(err, limit.ErrNoAnswer) && w.places.RefusedUntil.After(time.Now()):
+				return w.last.results, nil // Redis had said that the permits come later
 			case err != nil || reply.granted() || expired:
 				return reply.results, err
 			}
-			last = reply
-			gc.noteRefusal(reply)
+			w.last = reply
+			w.places.NoteRefusal(reply.results, reply.start)
 		}
 		select {
-		case <-gc.wake:
-		case <-ends.timeout:
+		case <-w.places.Wake:
+		case <-timeout:
 			expired = true
-		case <-ends.callerCtx.Done():
-			return nil, ends.callerCtx.Err()
-		case <-g.engine.Context().Done():
-			return nil, ErrClosed
+		case <-caller.Done():
+			return nil, caller.Err()
+		case <-w.group.engine.Context().Done():
+			return nil, failure.ErrClosed
 		}
 	}
 }
@@ -142,13 +172,13 @@ func (gc *groupCaller) wait(ends waitEnds, wanted Want, last groupReply) ([]Resu
 func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (reply groupReply, err error) {
 	if wanted.Budget > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, wanted.Budget, errSilent)
+		ctx, cancel = context.WithTimeoutCause(ctx, wanted.Budget, failure.ErrBudgetSpent)
 		defer cancel()
 	}
 	if wanted.Reserve || wanted.Lease > 0 { // with records of its own
 		call := newGroupCall(g, permits, wanted)
 		if err = call.carryOut(ctx, wanted.Budget); err == nil { // otherwise it may still go on
-			reply = groupReply{call.results, call.start}
+			reply = groupReply{call.results, call.Start()}
 		}
 	} else {
 		reply, err = g.meet(ctx, permits, wanted)
@@ -158,31 +188,11 @@ func (g *Group) ask(ctx context.Context, permits []int64, wanted Want) (reply gr
 	}
 	for i, v := range reply.results {
 		if v.Wait < 0 && !v.OK {
-			return groupReply{}, g.limiters[i].Named(Exceeds(permits[i], v.Limit))
+			return groupReply{}, g.limiters[i].Named(failure.Exceeds(permits[i], v.Limit))
 		}
 	}
 	return reply, nil
 }
 
-// check reads each limiter, which determines its type, and returns the first error.
-func (g *Group) check(ctx context.Context) error {
-	for _, l := range g.limiters {
-		if _, err := l.peek(ctx); err != nil {
-			return l.Named(err)
-		}
-	}
-	return nil
-}
-
 // HasLine reports whether a member has a line.
-func (g *Group) HasLine() bool {
-	qs := &g.engine.queues
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	for _, l := range g.limiters {
-		if q := qs.byHash[l.Hash]; q != nil && q.hasLine() {
-			return true
-		}
-	}
-	return false
-}
+func (g *Group) HasLine() bool { return g.engine.queues.HasLine(g.targets) }

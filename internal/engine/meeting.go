@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/request"
 )
 
 const (
@@ -86,14 +89,14 @@ const (
 // keyOf returns the key of the meetings of some members, without permits.
 func keyOf(limiters []*Limiter) meetingKey {
 	if len(limiters) == 1 {
-		return meetingKey{members: limiters[0].Hash, rates: limiters[0].given.Text()}
+		return meetingKey{members: limiters[0].Hash, rates: limiters[0].Given().Text()}
 	}
 	var members, rates strings.Builder
 	for _, l := range limiters {
 		members.WriteString(strconv.Itoa(len(l.Hash)))
 		members.WriteByte(' ')
 		members.WriteString(l.Hash)
-		rates.WriteString(l.given.Text())
+		rates.WriteString(l.Given().Text())
 		rates.WriteByte(';')
 	}
 	return meetingKey{members: members.String(), rates: rates.String()}
@@ -166,20 +169,20 @@ func (p *party) gather(call *groupCall) int {
 		m.began = time.Now()
 	}
 	room := int64(maxMeeting)
-	for _, n := range call.permits {
-		room = min(room, MaxPermits/n)
+	for _, n := range call.Permits {
+		room = min(room, request.MaxPermits/n)
 	}
 	n := min(len(m.arrivals), int(room)-1)
 	p.askers = append([]*asker{p.leader}, m.arrivals[:n]...)
 	m.arrivals = slices.Delete(m.arrivals, 0, n)
 	for _, a := range p.askers {
 		a.call, a.state = call, askerAsked
-		call.numbers = call.numbers || a.numbers
+		call.Numbers = call.Numbers || a.numbers
 	}
 	p.waiting = len(p.askers)
-	call.times = int64(min(m.most, len(p.askers)))
+	call.Times = int64(min(m.most, len(p.askers)))
 	// If Redis refuses, the numbers say how many callers to ask for.
-	call.numbers = call.numbers || call.times > 1
+	call.Numbers = call.Numbers || call.Times > 1
 	return len(p.askers)
 }
 
@@ -222,12 +225,12 @@ func (p *party) deliver(call *groupCall) (claimed int64) {
 	switch {
 	case call.err != nil:
 	case granted:
-		decided = int(call.times)
+		decided = int(call.Times)
 		if m.most = min(2*m.most, maxMeeting); m.counted {
 			m.most = 1
 		}
 		m.counted = false
-	case call.times > 1:
+	case call.Times > 1:
 		fits := call.fitting()
 		decided, m.most, m.counted = 0, max(1, fits), fits > 0
 	default:
@@ -264,14 +267,14 @@ func (p *party) deliver(call *groupCall) (claimed int64) {
 func (call *groupCall) fitting() int {
 	fits := int64(maxMeeting)
 	for i, v := range call.results {
-		fits = min(fits, max(0, v.Left)/call.permits[i])
+		fits = min(fits, max(0, v.Left)/call.Permits[i])
 	}
-	return int(min(fits, call.times-1))
+	return int(min(fits, call.Times-1))
 }
 
 // reply returns the reply for one of the callers that the call has asked for.
 func (call *groupCall) reply(caller int64) groupReply {
-	r := groupReply{results: call.results, start: call.start}
+	r := groupReply{results: call.results, start: call.Start()}
 	if len(call.party.askers) == 1 {
 		return r
 	}
@@ -279,8 +282,8 @@ func (call *groupCall) reply(caller int64) groupReply {
 	granted := call.granted()
 	for i := range r.results {
 		v := &r.results[i]
-		if v.Batch = int(call.times); granted {
-			v.Left += call.permits[i] * (call.times - 1 - caller) // what those behind have taken
+		if v.Batch = int(call.Times); granted {
+			v.Left += call.Permits[i] * (call.Times - 1 - caller) // what those behind have taken
 		}
 		if caller > 0 {
 			v.Drift, v.Replaced = 0, false
@@ -316,7 +319,7 @@ func (g *Group) meet(ctx context.Context, permits []int64, wanted Want) (groupRe
 func (g *Group) await(
 	ctx context.Context, m *meeting, a *asker, budget time.Duration,
 ) (left bool, err error) {
-	pool := &g.engine.groups.sessions[g.limiters[0].Server()]
+	pool := g.sessions()
 	for {
 		hang := pool.next()
 		select {
@@ -332,7 +335,7 @@ func (g *Group) await(
 			}
 			return true, a.call.unanswered(ctx, budget)
 		case <-g.engine.Context().Done():
-			return m.leave(a), ErrClosed
+			return m.leave(a), failure.ErrClosed
 		}
 	}
 }

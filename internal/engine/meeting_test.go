@@ -12,13 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // Callers of different limiters never meet, whatever the names of these are.
 func TestOnlyCallersOfTheSameLimitersMeet(t *testing.T) {
 	e := newEngine(t, redistest.MiniClient(t, redistest.Mini(t)))
-	given := NewGivenRate(Rate{Type: wire.Overall, Permits: 5, Interval: time.Second}, false)
+	given := request.NewGivenRate(Rate{Type: wire.Overall, Permits: 5, Interval: time.Second}, false)
 	l := func(name string) *Limiter { return e.limiter(name) }
 	seen := map[meetingKey]int{}
 	for i, g := range []*Group{

@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/queue"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/request"
 )
 
 // groupCallsAtOnce is how many calls of Groups an Engine has under way per
@@ -16,11 +18,6 @@ import (
 // to the rest. Each call needs a session of its own, which is a field in the hash
 // of each limiter: without the bound, hashes would grow with the callers.
 const groupCallsAtOnce = 16
-
-// A request hangs when its reply takes longer than hangsAfter. If it then fails, go-redis has
-// used up all its attempts, and the callers behind it get its error without attempts of their
-// own.
-const hangsAfter = 250 * time.Millisecond
 
 // sessions holds the sessions of Group calls to the limiters of one server. A session
 // remembers only its last request. So a call owns one while it may be under way, and
@@ -81,7 +78,7 @@ func (s *sessions) enter(ctx, closing context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-closing.Done():
-			return ErrClosed
+			return failure.ErrClosed
 		}
 	}
 }
@@ -97,11 +94,11 @@ func (h *hang) concerns(ctx context.Context) bool {
 // if no call has got a reply since then and go-redis has given up, or its caller has after leftHangsAfter.
 func (s *sessions) note(began time.Time, err error) {
 	const leftHangsAfter = 5 * time.Second // the ReadTimeout of go-redis: less may be a Redis that is slow
-	hangsAfter := time.Duration(hangsAfter)
+	hangsAfter := queue.HangsAfter
 	if err == errLeft {
 		hangsAfter = leftHangsAfter
 	}
-	_, ours := err.(*Error) // says more than that Redis is silent, and may name a limiter
+	_, ours := err.(*failure.Error) // says more than that Redis is silent, and may name a limiter
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -115,7 +112,7 @@ func (s *sessions) note(began time.Time, err error) {
 }
 
 // take returns an unused session, boxed for go-redis.
-func (s *sessions) take(name string, count *atomic.Int64) any {
+func (s *sessions) take(source *request.Source) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.free); n > 0 {
@@ -123,7 +120,7 @@ func (s *sessions) take(name string, count *atomic.Int64) any {
 		s.free = s.free[:n-1]
 		return session
 	}
-	return name + "." + strconv.FormatInt(count.Add(1), 10)
+	return source.NewSession()
 }
 
 // put returns a session that no copy of a request can reach any more.

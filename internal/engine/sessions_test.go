@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/queue"
 )
 
 // Callers that wait for room get the error of a call that has hung: go-redis has given up, or the caller of
@@ -20,14 +23,14 @@ func TestACallThatHangsEndsTheWaitForRoom(t *testing.T) {
 		deadline time.Duration // of the caller that waits; 0 for none
 		hung     bool
 	}{
-		{"go-redis gave up", io.EOF, hangsAfter + 1, 0, 0, true},
-		{"it failed at once", io.EOF, hangsAfter, 0, 0, false},
+		{"go-redis gave up", io.EOF, queue.HangsAfter + 1, 0, 0, true},
+		{"it failed at once", io.EOF, queue.HangsAfter, 0, 0, false},
 		{"its caller gave up", errLeft, 5*time.Second + 1, 0, 0, true},
 		{"its caller gave up early", errLeft, 5 * time.Second, 0, 0, false},
 		{"its caller gave up, not one with a deadline", errLeft, time.Minute, 0, time.Hour, false},
 		{"go-redis gave up, also for one with a deadline", io.EOF, time.Minute, 0, time.Hour, true},
 		{"a reply", nil, time.Minute, 0, 0, false},
-		{"an error of a limiter", &Error{name: `"api"`, cause: io.EOF}, time.Minute, 0, 0, false},
+		{"an error of a limiter", failure.Of("api", io.EOF), time.Minute, 0, 0, false},
 		{"Redis replies to others", io.EOF, time.Minute, time.Second, 0, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {

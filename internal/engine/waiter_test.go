@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/queue"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
@@ -18,10 +19,10 @@ func TestNobodyLeavesAQueueBehind(t *testing.T) {
 			l := e.limiter(name)
 			setRate(t, l, wire.Overall, 2, time.Second)
 			for range 20 { // some together, most of them in line
-				go func() { _, _ = l.Acquire(context.Background(), Want{Permits: 1, Timeout: Forever}) }()
+				go func() { _, _ = l.Acquire(context.Background(), Want{Permits: 1, Timeout: queue.Forever}) }()
 			}
 			synctest.Wait()
-			if n := len(e.queues.all()); n != 1 {
+			if n := e.queues.Queues(); n != 1 {
 				t.Errorf("%d queues while callers wait, want 1", n)
 			}
 			time.Sleep(20 * time.Second)
@@ -33,7 +34,7 @@ func TestNobodyLeavesAQueueBehind(t *testing.T) {
 			_, _ = l.Acquire(ctx, Want{Permits: 2, Timeout: time.Hour})
 			cancel()
 			synctest.Wait()
-			if n := len(e.queues.all()); n != 0 {
+			if n := e.queues.Queues(); n != 0 {
 				t.Errorf("%d queues are left", n)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
@@ -31,16 +32,16 @@ func within[T any](
 	}, nil)
 	switch {
 	case l.engine.Closed() && (left || o.err != nil && !redisx.Final(o.err)):
-		return none, ErrClosed
+		return none, failure.ErrClosed
 	case left:
 		o.err = ctx.Err()
 	}
 	// The end of ctx says nothing about Redis, but an earlier failure does, so the error
 	// has both.
 	if cause := lastFailure.Load(); cause != nil && ctx.Err() != nil && o.err == ctx.Err() {
-		return none, l.Named(unanswered(ctx.Err(), *cause))
+		return none, l.Named(failure.Unanswered(ctx.Err(), *cause))
 	}
-	return o.v, l.Named(withContextEnd(ctx, o.err))
+	return o.v, l.Named(failure.WithContextEnd(ctx, o.err))
 }
 
 // changes is within for an f that may free permits or change the rate: the Upper forgets what Redis has
@@ -49,7 +50,7 @@ func changes[T any](
 	ctx context.Context, l *Limiter, f func(ctx context.Context) (T, error),
 ) (T, error) {
 	return within(ctx, l, func(ctx context.Context) (T, error) {
-		defer l.engine.upper.Wrote(l)
+		defer l.engine.upper.Wrote(l.Hash)
 		return f(ctx)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/host"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
@@ -20,7 +21,7 @@ func (g *Guard) Ask(
 ) (host.Instead, error) {
 	closed := g.engine.Context()
 	if closed.Err() != nil {
-		return host.Nothing, engine.ErrClosed
+		return host.Nothing, failure.ErrClosed
 	}
 	limiter := g.engine.Beside(name)
 	var err error
@@ -33,7 +34,7 @@ func (g *Guard) Ask(
 	case err == nil, ctx.Err() != nil, !Failed(err), wrongType(err):
 		return host.Nothing, err
 	case closed.Err() != nil:
-		return host.Nothing, engine.ErrClosed
+		return host.Nothing, failure.ErrClosed
 	case policy.Fallback != ReturnError:
 		g.fallbackDecided.Add(1)
 	}
@@ -55,7 +56,7 @@ func (g *Guard) askWithin(
 	ctx context.Context, limiter *engine.Limiter, policy Policy, ask func(ctx context.Context) error,
 ) error {
 	if why := g.circuit(limiter).openCause(); why != nil {
-		return engine.NotAsked(why)
+		return failure.NotAsked(why)
 	}
 	began := time.Now()
 	asked := engine.Want{Budget: policy.budgetFor(ctx)}
@@ -63,7 +64,7 @@ func (g *Guard) askWithin(
 	defer cancel()
 	err := ask(within)
 	if within.Err() != nil && ctx.Err() == nil && Failed(err) {
-		err = engine.Silent(asked.Budget, nil)
+		err = failure.Silent(asked.Budget, nil)
 	}
 	if ctx.Err() == nil || !Failed(err) {
 		call{guard: g, limiters: []*engine.Limiter{limiter}, policy: policy}.noteOutcome(asked, began, err)

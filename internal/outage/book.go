@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func (l *localLimiter) learn(ctx context.Context) {
 	defer l.mu.Unlock()
 	l.learning = false
 	switch {
-	case errors.Is(err, engine.ErrNotInitialized) || err == nil && (p.Rate <= 0 || p.Interval <= 0):
+	case errors.Is(err, failure.ErrNotInitialized) || err == nil && (p.Rate <= 0 || p.Interval <= 0):
 		l.rate, l.learntAt = 0, time.Now()
 	case err == nil:
 		l.rate, l.interval, l.learntAt = p.Rate, p.Interval, time.Now()

@@ -9,7 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
+	"github.com/redisson-go/rratelimiter/internal/queue"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -31,7 +34,7 @@ func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Result, err
 	if c.guard.Off() {
 		return c.sameForAll(engine.Result{OK: true, Degraded: true}), nil
 	}
-	if err := c.policy.Validate(engine.Invalid); err != nil {
+	if err := c.policy.Validate(failure.Invalid); err != nil {
 		return nil, first.Named(err)
 	}
 	end, timed := time.Now().Add(wanted.Timeout), wanted.Timed()
@@ -51,7 +54,7 @@ func (c call) run(ctx context.Context, wanted engine.Want) ([]engine.Result, err
 		v, back, e := c.fallBack(ctx, wanted, err)
 		if !back {
 			if e == why && e != nil {
-				e = engine.NotAsked(why)
+				e = failure.NotAsked(why)
 			}
 			return v, first.Named(e)
 		}
@@ -85,18 +88,18 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Result, err
 		if !back {
 			return v, err
 		}
-		if engine.Granted(v) {
+		if request.Granted(v) {
 			charged = locals
 		}
 		spend(&wanted, began.Add(first.Timeout))
 	}
 	if wanted.Budget = c.policy.budgetFor(ctx); first.Timed() && !wanted.Waits() {
-		wanted.Budget = min(wanted.Budget, engine.Grace)
+		wanted.Budget = min(wanted.Budget, queue.Grace)
 	}
 	// The shares are charged before Redis is asked: concurrent calls must not both count
 	// on the last permit.
 	v, err := c.askRedis(wanted)
-	ok := err == nil && engine.Granted(v)
+	ok := err == nil && request.Granted(v)
 	// A refusal or an error gives the charge back, on every member: otherwise a
 	// failing Redis would use up the share that is needed when it is down.
 	for i, limiter := range c.limiters {
@@ -140,7 +143,7 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 	v []engine.Result, back bool, _ error,
 ) {
 	g, fallback := c.guard, c.policy.Fallback
-	if fallback == Deny && wanted.Timeout == engine.Forever {
+	if fallback == Deny && wanted.Timeout == queue.Forever {
 		// Acquire cannot say no, so Deny becomes the error.
 		fallback = ReturnError
 	}
@@ -202,7 +205,7 @@ func (c call) awaitShares(
 			return nil, true, nil
 		}
 		v, err = c.takeShares(locals, ungranted)
-		ok := err == nil && engine.Granted(v)
+		ok := err == nil && request.Granted(v)
 		if ok && ungranted {
 			circuit.startProbing(c.limiters[0])
 		}
@@ -239,11 +242,11 @@ func (c call) takeShares(locals []*localLimiter, unbooked bool) ([]engine.Result
 	for i, l := range locals {
 		l.usedAt = now
 		if unbooked && c.permits[i] > l.rate {
-			return nil, c.limiters[i].Named(engine.Exceeds(c.permits[i], l.rate))
+			return nil, c.limiters[i].Named(failure.Exceeds(c.permits[i], l.rate))
 		}
 		v[i] = l.judge(now, c.permits[i])
 	}
-	if engine.Granted(v) {
+	if request.Granted(v) {
 		for i, l := range locals {
 			v[i] = l.grant(now, c.permits[i], unbooked)
 		}

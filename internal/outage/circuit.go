@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
@@ -75,7 +76,7 @@ func (c *circuit) noteReply() {
 
 // noteFailure records that Redis has failed for a call that began at a time.
 func (c *circuit) noteFailure(limiter *engine.Limiter, began time.Time, err error) {
-	err = engine.Outage(err)
+	err = failure.Outage(err)
 	c.mu.Lock()
 	if began.Before(c.lastFailureAt) {
 		c.mu.Unlock()
@@ -155,7 +156,7 @@ func (c *circuit) probe(ctx context.Context) bool {
 	_, err := askPeers(ctx, limiter, nil)
 	took := time.Since(asked)
 	if err == nil && took > budget {
-		err = limiter.Named(engine.Silent(budget, nil)) // callers would not wait that long
+		err = limiter.Named(failure.Silent(budget, nil)) // callers would not wait that long
 	}
 	if Failed(err) && !redisx.Final(err) {
 		c.noteFailure(limiter, time.Now().Add(-min(took, budget)), err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/request"
 )
 
 // Health is the state of the connection to Redis.
@@ -43,9 +44,9 @@ type Guard struct {
 	limitingOff     atomic.Bool  // calls are granted without a limit
 	fallbackDecided atomic.Int64 // calls that a fallback decided
 
-	circuits     [engine.Servers]circuit // one for each server
-	openCircuits atomic.Int32            // changed under mu
-	mostClients  atomic.Int64            // of a limiter, counted lately; changed under mu
+	circuits     [request.Servers]circuit // one for each server
+	openCircuits atomic.Int32             // changed under mu
+	mostClients  atomic.Int64             // of a limiter, counted lately; changed under mu
 
 	mu            sync.Mutex
 	openSince     time.Time                // guarded by mu, as all below

@@ -10,6 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/engine"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/internal/redisx"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -123,11 +124,11 @@ func TestHealthOfSeveralCircuits(t *testing.T) {
 // newGuard returns a Guard, and limiters by number.
 func newGuard(t *testing.T) (*Guard, func(int, *engine.GivenRate) *engine.Limiter) {
 	t.Helper()
-	e := engine.New(engine.Config{
+	e := engine.New(engine.Config{Config: request.Config{
 		ID: "id", MapName: func(name string) string { return name },
 		Runner: redisx.NewRunner(redistest.MiniClient(t, redistest.Mini(t))),
 		Layout: wire.Layouts[0].ForClient(), Plain: &wire.Layouts[0],
-	})
+	}})
 	t.Cleanup(e.Close)
 	limiter := func(i int, given *engine.GivenRate) *engine.Limiter {
 		return e.Limiter("name", fmt.Sprint(i), given)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redisson-go/rratelimiter/internal/ahead"
-	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
@@ -73,8 +73,8 @@ func (p Policy) budgetFor(ctx context.Context) time.Duration {
 // the circuit.
 func Failed(err error) bool {
 	for _, of := range []error{
-		nil, engine.ErrNotInitialized, limit.ErrPermitsExceedRate, limit.ErrInvalidArgument,
-		engine.ErrBadState, engine.ErrClosed, engine.ErrNotReplicated,
+		nil, failure.ErrNotInitialized, limit.ErrPermitsExceedRate, limit.ErrInvalidArgument,
+		failure.ErrBadState, failure.ErrClosed, failure.ErrNotReplicated,
 	} {
 		if errors.Is(err, of) {
 			return false
