@@ -68,7 +68,7 @@ release: ## all files of a release in dist/, as make release VERSION=v0.1.0; it 
 	@cd tools/release && go run . -version "$(VERSION)" $(if $(GATE),-gate "$(GATE)")
 
 scripts: ## each script as Redis gets it: with what it includes, without comments
-	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' ./internal/engine | grep -v '^=== \|^--- \|^PASS$$\|^ok '
+	@SCRIPTS=1 go test -count=1 -v -run '^TestScriptsAsRedisGetsThem$$' ./internal/request | grep -v '^=== \|^--- \|^PASS$$\|^ok '
 
 bench: ## this library beside Redisson and others, about a quarter of an hour; writes the tables of docs/benchmarks.md
 	@tools/bring.sh
@@ -76,8 +76,8 @@ bench: ## this library beside Redisson and others, about a quarter of an hour; w
 
 luacover: ## the lines of scripts/ that no test runs on miniredis; about half an hour
 	@rm -rf $(LUACOVER) && mkdir -p $(LUACOVER)
-	-LUACOVER=$(LUACOVER) go test -short -count=1 -p $(P) ./test/... ./internal/engine ./internal/compare
-	LUACOVER=$(LUACOVER) go test -count=1 -v -run TestLinesOfLuaThatNothingRuns ./internal/engine
+	-LUACOVER=$(LUACOVER) go test -short -count=1 -p $(P) ./test/... ./internal/request ./internal/compare
+	LUACOVER=$(LUACOVER) go test -count=1 -v -run TestLinesOfLuaThatNothingRuns ./internal/request
 
 cost: ## what one call costs in Redis and in Go, beside Redisson and others; about two minutes
 	@tools/bring.sh

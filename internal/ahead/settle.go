@@ -6,6 +6,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter/internal/back"
 	"github.com/redisson-go/rratelimiter/internal/engine"
+	"github.com/redisson-go/rratelimiter/internal/request"
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
@@ -248,10 +249,10 @@ func (d *leased) endLeases() (freed <-chan struct{}) {
 
 // Free implements engine.Upper: it ends the leases of limiters if they hold permits that Redis has refused
 // to a call, and reports whether Redis got them within the call's budget, which it reduces.
-func (a *Ahead) Free(ctx context.Context, wanted *engine.Want, hashes ...string) bool {
+func (a *Ahead) Free(ctx context.Context, wanted *engine.Want, limiters ...*request.Target) bool {
 	var freed []<-chan struct{}
-	for _, hash := range hashes {
-		if s := a.of(hash); s != nil {
+	for _, l := range limiters {
+		if s := a.of(l.Hash); s != nil {
 			if c := s.endLeases(); c != nil {
 				freed = append(freed, c)
 			}

@@ -11,7 +11,7 @@ import (
 
 const (
 	// GiveUpAfter is how long a Job is tried. If more than 8 Engines use a limiter, it may forget a session
-	// after a minute (sessionLife of the engine). In both cases the permits come back when their interval
+	// after a minute (SessionLife of internal/request). In both cases the permits come back when their interval
 	// is over.
 	GiveUpAfter = time.Hour
 

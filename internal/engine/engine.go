@@ -33,18 +33,18 @@ type Config struct {
 	Observed bool // measure Result.Queued
 }
 
-// An Upper stands on an Engine and decides some calls without it (internal/ahead). The Engine calls it with the
-// hashes of limiters, also while a queue is locked.
+// An Upper stands on an Engine and decides some calls without it (internal/ahead). The Engine calls it also
+// while a queue is locked.
 type Upper interface {
-	// Wrote is called after a call that may have changed the permits or the rate of a limiter.
+	// Wrote is called after a call that may have changed the permits or the rate of the limiter with a hash.
 	Wrote(hash string)
 
-	// Waits is called when a caller begins to wait for permits of a limiter.
+	// Waits is called when a caller begins to wait for permits of the limiter with a hash.
 	Waits(hash string)
 
 	// Free gives back what the Upper holds of limiters that have refused a call, and reports whether Redis
 	// got it within the call's budget, which it reduces.
-	Free(ctx context.Context, wanted *Want, hashes ...string) bool
+	Free(ctx context.Context, wanted *Want, limiters ...*request.Target) bool
 
 	// Close gives back all that the Upper holds. The Engine still works meanwhile.
 	Close()
@@ -60,7 +60,7 @@ func (noUpper) Wrote(string) {}
 func (noUpper) Waits(string) {}
 
 // Free implements Upper.
-func (noUpper) Free(context.Context, *Want, ...string) bool { return false }
+func (noUpper) Free(context.Context, *Want, ...*request.Target) bool { return false }
 
 // Close implements Upper.
 func (noUpper) Close() {}
@@ -107,15 +107,23 @@ func (e *Engine) Back() *back.List { return e.back }
 // Limiter returns the limiter called name. argument is the caller's word for the name in
 // errors. given is the rate that acquires set, nil if they set none.
 func (e *Engine) Limiter(argument, name string, given *GivenRate) *Limiter {
-	return &Limiter{e.source.Target(argument, name, given), e}
+	l := &Limiter{engine: e}
+	l.Init(e.source, argument, name, given)
+	return l
 }
 
 // Beside returns a limiter called name whose keys are in the slot of {name}, whatever braces the name has.
-func (e *Engine) Beside(name string) *Limiter { return &Limiter{e.source.Beside(name), e} }
+func (e *Engine) Beside(name string) *Limiter {
+	l := &Limiter{engine: e}
+	l.InitBeside(e.source, name)
+	return l
+}
 
 // Unusable returns a limiter whose calls all return err.
 func (e *Engine) Unusable(name string, err error) *Limiter {
-	return &Limiter{e.source.Unusable(name, err), e}
+	l := &Limiter{engine: e}
+	l.InitUnusable(e.source, name, err)
+	return l
 }
 
 // Close closes the Upper. Then it ends all waiting calls, with failure.ErrClosed. Permits that they

@@ -22,15 +22,17 @@ type Group struct {
 	engine   *Engine
 	limiters []*Limiter
 	targets  []*request.Target
-	key      meetingKey // of its meetings, without permits
+	key      meetingKey         // of its meetings, without permits
+	room     [1]*request.Target // for the targets of a Keyed
 }
 
 // Group returns the Group of the limiters: 1 to MaxMembers of them, with
 // different hashes and on one server (Limiter.Together).
 func (e *Engine) Group(limiters ...*Limiter) *Group {
 	g := &Group{engine: e, limiters: limiters, key: keyOf(limiters)}
+	g.targets = g.room[:0]
 	for _, l := range limiters {
-		g.targets = append(g.targets, l.Target)
+		g.targets = append(g.targets, &l.Target)
 	}
 	return g
 }
@@ -86,7 +88,7 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		// line must not, because it would take permits due to the callers in line.
 		reply, err := g.ask(ctx, permits, wanted)
 		refused := err == nil && !reply.granted() && wanted.Lease == 0
-		if refused && g.engine.upper.Free(ctx, &wanted, g.hashes()...) {
+		if refused && g.engine.upper.Free(ctx, &wanted, g.targets...) {
 			if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
 				reply = again
 			}
@@ -116,14 +118,6 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		v[i].Queued = time.Since(inLineSince)
 	}
 	return v, first.Named(err)
-}
-
-// hashes returns the hashes of the members.
-func (g *Group) hashes() (all []string) {
-	for _, t := range g.targets {
-		all = append(all, t.Hash)
-	}
-	return all
 }
 
 // waiting is a call that waits in the lines of all members.

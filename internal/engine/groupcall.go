@@ -17,7 +17,7 @@ import (
 // A groupCall sends the request of a Group for its callers. They may leave it; permits that it took then go
 // back.
 type groupCall struct {
-	*request.Group
+	request.Group
 	group      *Group
 	party      *party       // its callers; nil if it cannot have several
 	cancel     func()       // ends the request
@@ -33,7 +33,7 @@ type groupCall struct {
 
 // newGroupCall returns a call that takes permits.
 func newGroupCall(g *Group, permits []int64, wanted Want) *groupCall {
-	call := &groupCall{Group: request.NewGroup(g.targets, permits), group: g, sessions: g.sessions()}
+	call := &groupCall{Group: request.Take(g.targets, permits), group: g, sessions: g.sessions()}
 	if call.Numbers = wanted.Numbers; wanted.Lease > 0 || wanted.Reserve {
 		call.Reserve(wanted.Lease)
 	}
@@ -73,7 +73,7 @@ func (call *groupCall) carryOut(ctx context.Context, budget time.Duration) error
 	if call.settlement != nil {
 		call.settlement.begin(call)
 	}
-	of := queue.Context{Context: sending, Caller: caller, Failed: func(err error) { call.lastFailure.Store(&err) }}
+	of := queue.Context{Context: sending, Caller: caller, Sender: call}
 	if ctx.Done() == nil { // as in Leave, without its closures
 		return call.stay(of)
 	}
@@ -113,6 +113,9 @@ func (call *groupCall) stay(ctx context.Context) error {
 	ran = true
 	return call.err
 }
+
+// NoteFailure records the error of an attempt that go-redis or the Runner repeats.
+func (call *groupCall) NoteFailure(err error) { call.lastFailure.Store(&err) }
 
 // unanswered returns the error of a call whose context has ended. The cause of
 // the context says which bound it was (Group.Acquire, Group.ask). It accepts a nil call, which was not made.

@@ -10,15 +10,19 @@ import (
 // A Limiter is one limiter from a caller's view: a Target, and the Engine that asks about it. It is a cheap
 // handle.
 type Limiter struct {
-	*request.Target
+	request.Target
 	engine *Engine
 }
 
 // With returns the limiter with a rate that its acquires set.
-func (l *Limiter) With(given *GivenRate) *Limiter { return &Limiter{l.Target.With(given), l.engine} }
+func (l *Limiter) With(given *GivenRate) *Limiter {
+	other := &Limiter{engine: l.engine}
+	other.InitWith(&l.Target, given)
+	return other
+}
 
 // Together reports whether one script can name the keys of two limiters.
-func (l *Limiter) Together(other *Limiter) bool { return l.Target.Together(other.Target) }
+func (l *Limiter) Together(other *Limiter) bool { return l.Target.Together(&other.Target) }
 
 // Usable returns an error if a call cannot go ahead: that of the limiter, of a closed
 // Engine, or of an ended ctx.
@@ -41,9 +45,9 @@ func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 // Acquire asks for permits until it gets them, the timeout passes or ctx ends.
 // Check has checked its arguments.
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
-	v, err := l.engine.queues.Ask(ctx, l.Target, wanted)
-	if err == nil && !v.OK && !wanted.Waits() && l.engine.upper.Free(ctx, &wanted, l.Hash) {
-		if again, err := l.engine.queues.Ask(ctx, l.Target, wanted); err == nil { // otherwise Redis has said no
+	v, err := l.engine.queues.Ask(ctx, &l.Target, wanted)
+	if err == nil && !v.OK && !wanted.Waits() && l.engine.upper.Free(ctx, &wanted, &l.Target) {
+		if again, err := l.engine.queues.Ask(ctx, &l.Target, wanted); err == nil { // otherwise Redis has said no
 			return again, nil
 		}
 	}
@@ -56,6 +60,6 @@ func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
 // Release gives permits back. Check has checked its arguments.
 func (l *Limiter) Release(ctx context.Context, permits int64) error {
 	defer l.engine.upper.Wrote(l.Hash)
-	_, err := l.engine.queues.Ask(ctx, l.Target, Want{Permits: permits, Release: true})
+	_, err := l.engine.queues.Ask(ctx, &l.Target, Want{Permits: permits, Release: true})
 	return l.Named(err)
 }

@@ -36,8 +36,8 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 	if err := l.Usable(ctx); err != nil {
 		return err
 	}
-	to := l.engine.Limiter("newName", newName, l.Given())
-	if err := to.Err(); err != nil {
+	to := &Limiter{engine: l.engine}
+	if err := to.InitRenamed(&l.Target, newName); err != nil {
 		return l.Named(err)
 	}
 	if !l.Together(to) {
@@ -45,10 +45,10 @@ func (l *Limiter) Rename(ctx context.Context, newName string, renamed func(*Limi
 		return l.Named(failure.Invalid("newName", to.Described(), bound))
 	}
 	_, err := changes(ctx, l, func(ctx context.Context) (bool, error) {
-		done, err := l.Target.Rename(ctx, to.Target)
+		done, err := l.Target.Rename(ctx, &to.Target)
 		if done {
 			renamed(to)
-			l.engine.queues.MoveWithdrawal(l.Target, to.Target)
+			l.engine.queues.MoveWithdrawal(&l.Target, &to.Target)
 			l.engine.upper.Wrote(to.Hash)
 		}
 		return done, err

@@ -43,7 +43,7 @@ func (s *Settlement) begin(call *groupCall) {
 	} else {
 		s.lent = &lentSession{session: call.sessions.take(s.group.engine.source)}
 		call.Identify(s.lent.session)
-		s.first = call.Group
+		s.first = &call.Group
 	}
 	call.lent = s.lent
 }

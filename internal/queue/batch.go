@@ -96,7 +96,7 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 		caller = b.waiters[0].ctx
 	}
 	q.unlock()
-	return b.send(Context{ctx, caller, q.noteFailure})
+	return b.send(Context{ctx, caller, q})
 }
 
 // A Context is the context of a request. The request of one caller has that
@@ -105,13 +105,13 @@ func (b *batch) next(ctx context.Context, cancel func()) bool {
 type Context struct {
 	context.Context
 	Caller context.Context
-	Failed func(err error) // is called with the error of an attempt that is repeated
+	Sender interface{ NoteFailure(err error) } // gets the error of an attempt that is repeated
 }
 
 // Value implements context.Context.
 func (ctx Context) Value(key any) any {
 	if key == (redisx.FailureKey{}) {
-		return ctx.Failed
+		return ctx.Sender.NoteFailure
 	}
 	if v := ctx.Context.Value(key); v != nil {
 		return v
@@ -162,9 +162,9 @@ func (b *batch) take() bool {
 	case gives:
 		b.request = q.target.Release(b.permits, unowned)
 	case acquires:
-		if q.portion != nil && b.patient && q.target.Type() == wire.Overall {
+		if q.line.portion != nil && b.patient && q.target.Type() == wire.Overall {
 			wants := b.newlyWaiting + q.line.permits
-			b.options.Portion = q.portion.Text(wants, q.registry.GoOnly, b.began)
+			b.options.Portion = q.line.portion.Text(wants, q.registry.GoOnly, b.began)
 		}
 		b.request = q.target.Acquire(b.runs, unowned, b.options)
 	default:

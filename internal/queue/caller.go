@@ -228,7 +228,7 @@ func (w *waiter) repliesBy() (end time.Time, why error) {
 // callers that have arrived meanwhile.
 func (b *batch) lead(w *waiter) {
 	q := b.queue
-	ctx := Context{q.registry.Pool.Context(), w.ctx, q.noteFailure}
+	ctx := Context{q.registry.Pool.Context(), w.ctx, q}
 	if w.canLeave {
 		ctx.Context = w.ctx
 	}

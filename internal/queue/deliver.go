@@ -68,14 +68,15 @@ func (b *batch) settle(req *request.Request, reply request.Reply, err error) {
 	q := b.queue
 	b.served, b.waiting = b.served[:0], notUnderWay
 	var outcome outcome
-	var split *request.Split // nil if all get the same
-	if err == nil {
+	var split request.Split
+	alike := err != nil || req.Alike(reply)
+	if !alike {
 		split = req.Split(reply)
 	}
 	size := len(b.waiters)
 	for i, w := range b.waiters {
 		v, e := request.Result{OK: err == nil}, err
-		if split != nil {
+		if !alike {
 			v, e = split.Result(w.Permits)
 		}
 		if v.Batch = size; i == 0 {
@@ -101,7 +102,7 @@ func (b *batch) settle(req *request.Request, reply request.Reply, err error) {
 	if !req.IsRelease() {
 		b.goOn(outcome, reply)
 	} else if err == nil {
-		q.portion.NoteReleased(req.Permits())
+		q.line.portion.NoteReleased(req.Permits())
 	}
 }
 
@@ -150,18 +151,18 @@ func (b *batch) goOn(outcome outcome, reply request.Reply) {
 		q.lastReply.rate = reply.Rate
 	}
 	first := outcome.refused
-	if first.waiter != nil && q.portion == nil {
-		q.portion = &turns.Portion{}
+	if first.waiter != nil && q.line.portion == nil {
+		q.line.portion = &turns.Portion{}
 	}
-	if q.portion != nil {
-		q.portion.NoteReply(outcome.toWaiters, outcome.atOnce, reply.Java, b.began)
+	if q.line.portion != nil {
+		q.line.portion.NoteReply(outcome.toWaiters, outcome.atOnce, reply.Java, b.began)
 	}
 	if first.waiter != nil {
 		left := int64(0)
 		if first.again {
 			left = max(0, reply.Left)
 		}
-		q.portion.NoteRefusal(wire.Milliseconds(reply.Interval), wire.Microseconds(first.wait), left,
+		q.line.portion.NoteRefusal(wire.Milliseconds(reply.Interval), wire.Microseconds(first.wait), left,
 			reply.Beside, b.began)
 	}
 	if q.line.size > 0 {

@@ -21,6 +21,7 @@ type line struct {
 	wake     chan struct{} // to that goroutine, capacity one: look again
 
 	schedule turns.Schedule
+	portion  *turns.Portion // the share of this process among others; nil until a waiter is refused
 }
 
 // stand puts a waiter at the end.

@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"errors"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/back"
+	"github.com/redisson-go/rratelimiter/internal/failure"
 	"github.com/redisson-go/rratelimiter/internal/request"
-	"github.com/redisson-go/rratelimiter/internal/turns"
 )
 
 // maxAbandoned is how many hanging batches of a limiter are left alone. Each
@@ -44,7 +46,6 @@ type queue struct {
 	line      line // refused, waiting
 	unowned   unowned
 	lastReply lastReply
-	portion   *turns.Portion // the share of this process among others; nil until a waiter is refused
 }
 
 // A releaseList holds calls of Release that no batch has taken yet.
@@ -165,7 +166,7 @@ func (q *queue) restart() {
 
 // abandonBatch abandons a hanging batch that all its callers have left, because the next
 // one may get a better connection. Permits that Redis grants to the abandoned request
-// later go back (noteAmbiguous). Guarded by mu.
+// later go back (unowned.note). Guarded by mu.
 func (q *queue) abandonBatch() {
 	for _, w := range q.batch.waiters {
 		w.remove()
@@ -197,9 +198,9 @@ func (q *queue) close() {
 	}
 }
 
-// noteFailure records the error of an attempt that go-redis or the Runner
+// NoteFailure records the error of an attempt that go-redis or the Runner
 // repeats, for callers that leave before the next one.
-func (q *queue) noteFailure(err error) {
+func (q *queue) NoteFailure(err error) {
 	q.lock()
 	defer q.unlock()
 	q.lastReply.failure = err
@@ -215,4 +216,62 @@ func (q *queue) waiting() int {
 		}
 	})
 	return n
+}
+
+// unowned are permits that Redis may have granted to callers that have left. They
+// are to be taken back. Guarded by the queue's mu.
+type unowned struct {
+	withdrawal    *request.Withdrawal // nil if there is none
+	waitsForRedis bool                // the withdrawal is in Config.Back, until Redis is well
+}
+
+// note records that the grants of a request are unknown. An earlier
+// withdrawal stays as it is: it covers all requests after its number, and so this
+// one.
+func (u *unowned) note(req *request.Request) {
+	if u.withdrawal == nil && !req.IsRelease() {
+		u.withdrawal = req.All()
+	}
+}
+
+// noteUnowned records the permits to be taken back after a request: those beyond
+// the kept ones, or all of them if the outcome is unknown. Guarded by mu.
+func (q *queue) noteUnowned(req *request.Request, err error, kept, unclaimed int64) {
+	u := &q.unowned
+	settled := err == nil || errors.Is(err, failure.ErrNotInitialized)
+	late := u.withdrawal.MayCome(err)
+	switch {
+	case late:
+	case settled:
+		u.withdrawal = nil
+	case req.Ambiguous():
+		u.note(req)
+	}
+	if err == nil && unclaimed > 0 && !req.IsRelease() {
+		u.withdrawal = req.Beyond(kept)
+	}
+	if req.Withdraws() {
+		q.registry.Back.Note(settled)
+	}
+	switch w := u.withdrawal; {
+	case settled && !late || w == nil || u.waitsForRedis:
+	case late:
+		u.waitsForRedis = true
+		back.Later(q, w.Since)
+	default: // Redis has failed
+		u.waitsForRedis = q.registry.Back.Add(q)
+		if !u.waitsForRedis || time.Since(w.Since) > back.GiveUpAfter {
+			u.withdrawal = nil
+		}
+	}
+}
+
+// TakeBack takes back unowned permits, and reports whether any were left: a caller's
+// request may already have taken them back.
+func (q *queue) TakeBack() bool {
+	q.lock()
+	defer q.unlock()
+	q.unowned.waitsForRedis = false
+	q.start()
+	return q.unowned.withdrawal != nil
 }

@@ -107,8 +107,8 @@ func (q *queue) unlock() {
 	if !q.idle() || q.target == nil || q.retires {
 		return
 	}
-	if q.portion != nil {
-		if rest := q.portion.LingerFor(time.Now()); rest > 0 {
+	if q.line.portion != nil {
+		if rest := q.line.portion.LingerFor(time.Now()); rest > 0 {
 			q.retires = true
 			time.AfterFunc(rest, func() {
 				q.lock()
@@ -119,7 +119,7 @@ func (q *queue) unlock() {
 		}
 	}
 	delete(q.stripe.byHash, q.target.Hash)
-	q.target, q.lastReply, q.portion = nil, lastReply{}, nil
+	q.target, q.lastReply, q.line.portion = nil, lastReply{}, nil
 	q.line.schedule, q.releases.lastBatchReleased = turns.Schedule{}, false
 	if len(q.stripe.spare) < mostSpare && cap(q.batch.waiters) <= maxRuns { // let the memory of a burst go
 		q.stripe.spare = append(q.stripe.spare, q)

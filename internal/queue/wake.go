@@ -88,8 +88,8 @@ func (b *batch) plan(first refusal) {
 		return
 	case first.waiter == nil || head.Permits < first.Permits:
 		schedule.NoteChange()
-	case q.portion != nil && q.portion.Waits():
-		schedule.NoteTurn(q.portion.NextLook(b.began), b.began, time.Now())
+	case q.line.portion != nil && q.line.portion.Waits():
+		schedule.NoteTurn(q.line.portion.NextLook(b.began), b.began, time.Now())
 	default:
 		schedule.NoteRefusal(first.wait, b.began, time.Now())
 	}

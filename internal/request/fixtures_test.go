@@ -27,7 +27,11 @@ func newSource(rdb redis.UniversalClient, changes ...func(*Config)) *Source {
 }
 
 // limiter returns the limiter called name.
-func (s *Source) limiter(name string) *Target { return s.Target("name", name, nil) }
+func (s *Source) limiter(name string) *Target {
+	l := &Target{}
+	l.Init(s, "name", name, nil)
+	return l
+}
 
 // withClock makes a Source take its time from now, in Unix ms.
 func withClock(now *int64) func(*Config) {
@@ -49,7 +53,8 @@ func send(t *testing.T, l *Target, permits int64) Result {
 	req := l.Acquire([]Run{{permits, 1}}, nil, Options{Numbers: true})
 	reply, err := req.Send(t.Context())
 	redistest.NoError(t, err)
-	v, err := req.Split(reply).Result(permits)
+	split := req.Split(reply)
+	v, err := split.Result(permits)
 	redistest.NoError(t, err)
 	return v
 }

@@ -46,9 +46,9 @@ type Group struct {
 	replaced bool          // a reply said that it has replaced a rate
 }
 
-// NewGroup returns the request that takes permits of each limiter.
-func NewGroup(targets []*Target, permits []int64) *Group {
-	return &Group{targets: targets, Permits: permits, Times: 1}
+// Take returns the request that takes permits of each limiter.
+func Take(targets []*Target, permits []int64) Group {
+	return Group{targets: targets, Permits: permits, Times: 1}
 }
 
 // Reserve makes the request take records of its own, which are settled later, and for a lease are dated that
@@ -59,8 +59,8 @@ func (g *Group) Reserve(lease time.Duration) {
 }
 
 // Settle returns the request that settles parts of the limiters.
-func Settle(targets []*Target, parts []Part, numbers bool) *Group {
-	return &Group{targets: targets, settles: parts, Numbers: numbers}
+func Settle(targets []*Target, parts []Part, numbers bool) Group {
+	return Group{targets: targets, settles: parts, Numbers: numbers}
 }
 
 // NewSession returns a session that no other request has used.
@@ -286,7 +286,8 @@ func (g *Group) read(reply redisx.Reply) (results []Result, err error) {
 		if err != nil {
 			return nil, err
 		}
-		results[i] = newSplit(a, one).next()
+		split := newSplit(a, one)
+		results[i] = split.next()
 		g.replaced = g.replaced || a.Replaced
 		results[i].Drift, results[i].Replaced = a.Drift, g.replaced
 		if g.reserved != nil {

@@ -38,7 +38,7 @@ func TestAGroupReadsTheTypeOnce(t *testing.T) {
 		}
 	})
 	for range redistest.Rounds(t, 1000) {
-		g := NewGroup([]*Target{l}, []int64{1})
+		g := Take([]*Target{l}, []int64{1})
 		g.Identify(e.NewSession())
 		_, _ = g.Send(ctx) // where the type changes all the time, that is an error
 	}

@@ -181,7 +181,9 @@ func TestPeekSaysWhatAnAcquireFinds(t *testing.T) {
 		recent := fmt.Sprintf("%s %d 0 %d", wire.Number(0), now, now) // it does not look
 		redistest.NoError(t, rdb.HSet(t.Context(), l.Hash, l.source.session.boxed, recent).Err())
 		if random.IntN(3) == 0 {
-			l = l.With(NewGivenRate(Rate{Permits: 5000, Interval: time.Second}, false))
+			other := l
+			l = &Target{}
+			l.InitWith(other, NewGivenRate(Rate{Permits: 5000, Interval: time.Second}, false))
 		}
 		records := rdb.ZCard(t.Context(), l.keysOf(l.Type())[2].(string)).Val()
 		value, _ := rdb.Get(t.Context(), l.keysOf(l.Type())[1].(string)).Int64()

@@ -83,7 +83,8 @@ func (t *Target) Peek(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	v := newSplit(a, one).next()
+	split := newSplit(a, one)
+	v := split.next()
 	v.OK = v.Left >= 1
 	return v, nil
 }

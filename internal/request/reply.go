@@ -138,8 +138,8 @@ type Split struct {
 
 // newSplit returns the Split of a reply. The numbers in a reply are those after all
 // grants, so it adds the grants again and next subtracts them one by one.
-func newSplit(reply Reply, runs []Run) *Split {
-	s := &Split{reply: reply, runs: runs, permitsLeft: reply.Left}
+func newSplit(reply Reply, runs []Run) Split {
+	s := Split{reply: reply, runs: runs, permitsLeft: reply.Left}
 	for i, run := range runs {
 		granted, _ := s.run(i)
 		s.permitsLeft += granted * run.Permits

@@ -240,10 +240,8 @@ func (r *Request) confirmable() func(redisx.Reply) bool {
 // changedAnything is Call.Done of operations that reply above 0 after a change.
 func changedAnything(reply redisx.Reply) bool { return reply.At(0) > 0 && !asksForHeal(reply) }
 
-// Split returns the results of a reply to the request; nil if all callers are granted, and want no numbers.
-func (r *Request) Split(reply Reply) *Split {
-	if reply.judged == nil && !r.options.Numbers {
-		return nil
-	}
-	return newSplit(reply, r.runs)
-}
+// Split returns the results of a reply to the request.
+func (r *Request) Split(reply Reply) Split { return newSplit(reply, r.runs) }
+
+// Alike reports whether all callers are granted, and want no numbers.
+func (r *Request) Alike(reply Reply) bool { return reply.judged == nil && !r.options.Numbers }

@@ -25,7 +25,7 @@ func TestWhatSeldomHappens(t *testing.T) {
 			return err
 		}, []int64{2, 2}},
 		{"the name of a Group's record is taken", func(p *seldom) error {
-			g := NewGroup([]*Target{p.Target, p.other}, []int64{2, 1})
+			g := Take([]*Target{p.Target, p.other}, []int64{2, 1})
 			g.Reserve(0)
 			g.Identify(p.source.NewSession())
 			p.writes(g.reserved[0], 0)

@@ -40,37 +40,38 @@ type Target struct {
 // arguments.
 type boxedKeys [3]any
 
-// Target returns the limiter called name. argument is the caller's word for the name in
+// Init makes t the limiter called name. argument is the caller's word for the name in
 // errors. given is the rate that acquires set, nil if they set none.
-func (s *Source) Target(argument, name string, given *GivenRate) *Target {
-	t := &Target{source: s, name: name, given: given}
+func (t *Target) Init(s *Source, argument, name string, given *GivenRate) {
+	t.source, t.name, t.given = s, name, given
 	t.err = failure.Of(name, t.setKeys(argument))
-	return t
 }
 
-// Beside returns a limiter called name whose keys are in the slot of {name}, whatever braces the name has.
-func (s *Source) Beside(name string) *Target {
-	t := &Target{source: s, name: name}
+// InitRenamed makes t another limiter under a new name, or returns why the name cannot be used.
+func (t *Target) InitRenamed(other *Target, newName string) error {
+	t.source, t.name, t.given = other.source, newName, other.given
+	return t.setKeys("newName")
+}
+
+// InitBeside makes t a limiter called name whose keys are in the slot of {name}, whatever braces the name has.
+func (t *Target) InitBeside(s *Source, name string) {
+	t.source, t.name = s, name
 	t.setHash("{" + name + "}")
-	return t
 }
 
-// Unusable returns a limiter whose calls all return err.
-func (s *Source) Unusable(name string, err error) *Target {
-	return &Target{source: s, name: name, err: failure.Of(name, err)}
+// InitUnusable makes t a limiter whose calls all return err.
+func (t *Target) InitUnusable(s *Source, name string, err error) {
+	t.source, t.name, t.err = s, name, failure.Of(name, err)
 }
 
-// With returns the limiter with a rate that its acquires set.
-func (t *Target) With(given *GivenRate) *Target {
-	other := &Target{
-		source: t.source, err: t.err, name: t.name, Hash: t.Hash,
-		firstType: t.firstType, first: t.first, given: given,
-	}
+// InitWith makes t another limiter with a rate that its acquires set.
+func (t *Target) InitWith(other *Target, given *GivenRate) {
+	t.source, t.err, t.name, t.Hash, t.given = other.source, other.err, other.name, other.Hash, given
+	t.firstType, t.first = other.firstType, other.first
 	// Atomics must not be copied with the struct: another goroutine may store to
 	// them meanwhile.
-	other.typ.Store(t.typ.Load())
-	other.other.Store(t.other.Load())
-	return other
+	t.typ.Store(other.typ.Load())
+	t.other.Store(other.other.Load())
 }
 
 // setKeys sets the keys, or returns why they cannot be used. For a cluster it checks that
