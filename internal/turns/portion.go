@@ -6,16 +6,14 @@ import (
 	"time"
 )
 
-// A Portion is how a queue shares its limit with other processes of Go and with Java, while
-// callers stand in line. Each request says how many permits callers wait for here,
-// how many were granted here in the last interval, and how many Java took lately. Redis
-// adds up the processes, and Java as one more (scripts/parts/portion.lua). A process with
-// more than its waiters account for leaves returning permits untouched for a moment, and
-// then takes those still there. Otherwise the process nearest to Redis would always win, and
-// Java, whose waiters wake up late, would get next to nothing.
+// A Portion is how a queue shares its limit with other processes of Go and with Java while callers stand in
+// line. Each request says how many permits callers wait for here, how many were granted here in the last
+// interval, and how many Java took lately. Redis adds up the processes, and Java as one more
+// (scripts/parts/portion.lua). A process with more than its waiters account for leaves returning permits
+// untouched for a moment, and then takes those still there. Otherwise the process nearest to Redis would
+// always win, and Java, whose waiters wake up late, would get next to nothing.
 //
-// While the line is empty, and for a wire.PerClient limit, a request says
-// nothing.
+// A request says nothing of this while the line is empty, nor for a wire.PerClient limit.
 type Portion struct {
 	interval      time.Duration // from the last reply; 0 if unknown
 	lastUsed      time.Time     // when a waiter was last refused or served
@@ -24,9 +22,9 @@ type Portion struct {
 	takingsSum    int64         // permits of all takings
 	peaks         [2]int64      // most permits waited for, in this interval and the last one
 	intervalBegan time.Time     // when the interval of peaks[0] began
-	left          []taking      // permits left, and since when, the first ones first
-	paced         bool          // the last refusal was by burstEvery
-	beside        bool          // by the last refusal, some permits are left to Java
+	left          []taking      // permits left to other processes, and since when, the oldest first
+	paced         bool          // the last refusal asks only to wait for the next burst
+	forJava       bool          // the last refusal leaves some permits to Java
 	java          javaPart
 }
 
@@ -51,7 +49,7 @@ func (j *javaPart) note(permits int64, now time.Time) {
 // an interval, the part that a dead process leaves unused. A waiter of Redisson wakes up
 // to 100 ms late, a tick of its timer. acquire.lua uses the same times.
 func (p *Portion) leftFor() time.Duration {
-	if p.beside {
+	if p.forJava {
 		return min(110*time.Millisecond, p.interval/2)
 	}
 	return min(40*time.Millisecond, p.interval/20)
@@ -63,7 +61,7 @@ func (p *Portion) leftFor() time.Duration {
 // two intervals. acquire.lua uses the same time.
 func (p *Portion) burstEvery() time.Duration { return p.interval / 8 }
 
-// A taking is permits that a request was granted.
+// A taking is a number of permits that were granted, or left to other processes, at a time.
 type taking struct {
 	at      time.Time
 	permits int64
@@ -78,8 +76,8 @@ const mostTakings = 256
 // stay exact in Lua.
 const mostWaited = 1 << 50
 
-// NoteReply records what the reply to a request says of Java, which holds java permits, below 0 if that
-// was not counted, and what the request was granted: toWaiters, and atOnce to callers that do not wait.
+// NoteReply records a grant, of toWaiters permits to waiting callers and atOnce to callers that do not wait,
+// and how many permits Java holds: java, below 0 if they were not counted.
 func (p *Portion) NoteReply(toWaiters, atOnce, java int64, sent time.Time) {
 	p.noteGranted(toWaiters, atOnce, sent)
 	p.paced = false
@@ -88,10 +86,10 @@ func (p *Portion) NoteReply(toWaiters, atOnce, java int64, sent time.Time) {
 	}
 }
 
-// NoteRefusal records that a waiter stands in line until its permits are due; how many permits were left to
-// other processes; and whether some of them to Java (beside).
-func (p *Portion) NoteRefusal(interval, due time.Duration, left int64, beside bool, now time.Time) {
-	p.beside = beside
+// NoteRefusal records that a waiter stands in line until its permits are due, how many permits were left to
+// other processes, and whether some of them were left to Java.
+func (p *Portion) NoteRefusal(interval, due time.Duration, left int64, forJava bool, now time.Time) {
+	p.forJava = forJava
 	switch {
 	case interval > 0:
 		p.interval = interval
@@ -105,8 +103,8 @@ func (p *Portion) NoteRefusal(interval, due time.Duration, left int64, beside bo
 	p.noteLeft(left, now)
 }
 
-// noteLeft records how many permits are left to other processes or to Java now. If there
-// are fewer than before, those that were left first have been taken.
+// noteLeft records how many permits are left to other processes or to Java now. If there are fewer than
+// before, the oldest have been taken.
 func (p *Portion) noteLeft(permits int64, now time.Time) {
 	for _, l := range p.left {
 		permits -= l.permits
@@ -151,15 +149,15 @@ func (p *Portion) NextLook(now time.Time) time.Time {
 	return at
 }
 
-// LingerFor returns how long callers that were served from the line may still return,
-// below 0 if no longer.
+// LingerFor returns how much longer callers that were served from the line may come back; below 0 if they
+// may no longer.
 func (p *Portion) LingerFor(now time.Time) time.Duration {
 	const longest = time.Second
 	return min(p.countsUntil.Sub(now), p.lastUsed.Add(longest).Sub(now))
 }
 
-// noteGranted records a grant to waiting callers. Permits that callers take at
-// once, by Allow, do not count against the line.
+// noteGranted records a grant while the line counts. Permits of callers that do not wait do not count
+// against it.
 func (p *Portion) noteGranted(permits, atOnce int64, now time.Time) {
 	if permits+atOnce <= 0 || !p.countsUntil.After(now) {
 		return

@@ -30,24 +30,24 @@ func TestLeftPermitsAreTakenLater(t *testing.T) {
 	const interval = 2 * time.Second
 	start := time.Now()
 	for _, row := range []struct {
-		beside bool
-		due    time.Duration // until the refused waiter's permits are there
-		next   time.Duration // the next look
-		paced  bool
+		forJava bool
+		due     time.Duration // until the refused waiter's permits are there
+		next    time.Duration // the next look
+		paced   bool
 	}{
 		{false, time.Millisecond, 40 * time.Millisecond, false},
 		{true, time.Millisecond, 110 * time.Millisecond, false},
 		{false, time.Second, interval / 8, true}, // later than others would take them: a burst, then a pause
 	} {
 		var p Portion
-		p.NoteRefusal(interval, 0, 0, row.beside, start)
+		p.NoteRefusal(interval, 0, 0, row.forJava, start)
 		p.NoteReply(1, 0, -1, start)
-		p.NoteRefusal(interval, row.due, 5, row.beside, start)
+		p.NoteRefusal(interval, row.due, 5, row.forJava, start)
 		if !p.Waits() || p.paced != row.paced || p.NextLook(start).Sub(start) != row.next {
 			t.Errorf("%+v: waits %v, paced %v, next look after %v", row, p.Waits(), p.paced,
 				p.NextLook(start).Sub(start))
 		}
-		if p.NoteRefusal(interval, row.due, 0, row.beside, start); p.Waits() {
+		if p.NoteRefusal(interval, row.due, 0, row.forJava, start); p.Waits() {
 			t.Errorf("%+v: it waits although all are taken", row)
 		}
 	}

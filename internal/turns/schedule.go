@@ -51,14 +51,12 @@ func (s *Schedule) NoteExpiry() { s.probe = probeNext }
 // NoteProbe records that a request asks for the line now.
 func (s *Schedule) NoteProbe() { s.probe = probeUnderWay }
 
-// NoteLeft records that the waiter has left about which the last reply was.
+// NoteLeft records that the waiter named by the last reply has left.
 func (s *Schedule) NoteLeft() { s.refusedUntil = time.Time{} }
 
-// NoteRefusal schedules the next probe us microseconds after sent, the time of
-// the request whose reply named them and came now. The next request takes about as long to
-// reach Redis as that one did, so sending it us microseconds later would be
-// exact. It is sent a little later still: a probe that arrives too early is
-// refused and costs a round trip.
+// NoteRefusal schedules the next probe, about us microseconds after the refused request was sent. The probe
+// takes about as long to reach Redis as that request did, so us would be exact. It is sent a little
+// later, because a probe that arrives too early is refused and costs a round trip.
 func (s *Schedule) NoteRefusal(us int64, sent, now time.Time) {
 	wait, trip := wire.Microseconds(max(1, us)), now.Sub(sent)
 	s.refusedUntil = sent.Add(wait)
