@@ -32,13 +32,13 @@ type Host struct {
 	Ctx context.Context
 
 	// Go runs f in a goroutine that the Client waits for when it is closed; f must end
-	// when its context does. Work is Go for what asks Redis and is soon done. Both
-	// report whether f runs: a closed Client runs nothing.
+	// when its context does. Work is Go for short jobs that ask Redis. Both report whether
+	// f runs: a closed Client runs nothing.
 	Go, Work func(f func(ctx context.Context)) bool
 
-	// Ask, of On only, makes a call of Redis about a limiter with that name, as the Client makes its own:
-	// within its budget, unless Redis is known to be down. If Redis has failed, it also returns what decides
-	// instead.
+	// Ask makes a call of Redis about the limiter called name as the Client makes its own: within its budget,
+	// unless Redis is known to be down. If Redis has failed, it also returns what decides instead. Only On
+	// sets it.
 	Ask func(ctx context.Context, name string, call func(ctx context.Context) error) (Instead, error)
 
 	// Off reports whether nothing is limited.

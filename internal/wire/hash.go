@@ -12,11 +12,11 @@ const (
 	Type      = "type"          // 0 OVERALL, 1 PER_CLIENT
 	KeepAlive = "keepAliveTime" // ms; 0 for a limiter that does not expire
 
-	// Longest is of Go: an interval longer than the present one that was in use lately, and until when
-	// that counts as lately (scripts/parts/config.lua). Java ignores it.
+	// Longest is written by Go, and Java ignores it: an interval longer than the present one that was in use
+	// lately, and until when that counts (scripts/parts/config.lua).
 	Longest = "longest"
 
-	// Waiting is also of Go: which Clients have callers in line, for how many permits, and until when
+	// Waiting is also written by Go: which Clients have callers in line, for how many permits, and until when
 	// each of these counts (scripts/parts/portion.lua).
 	Waiting = "waiting"
 )
@@ -27,12 +27,12 @@ const (
 // records (scripts/parts/sessions.lua).
 const SessionPrefix = "session:"
 
-// SessionLetters is the number of random letters after SessionPrefix, of those of crypto/rand.Text. They
+// SessionLetters is the number of random letters after SessionPrefix, as crypto/rand.Text makes them. They
 // carry 80 bits: two Clients with one session would take each other's requests for resent copies.
 const SessionLetters = 16
 
-// IsSession reports whether a field has the name of a session. Other fields with SessionPrefix are of no
-// Client: older versions wrote session:freed, and users may write anything.
+// IsSession reports whether a field has the name of a session. Other fields with SessionPrefix are vouchers
+// (VoucherOf), or anything that users have written.
 func IsSession(field string) bool {
 	letters, ok := strings.CutPrefix(field, SessionPrefix)
 	if letters, number, of := strings.Cut(letters, "."); ok && len(letters) == SessionLetters {
@@ -43,8 +43,8 @@ func IsSession(field string) bool {
 	return false
 }
 
-// VoucherOf returns the field that says for which rate and interval the own value of a PER_CLIENT limit is
-// right, by the key of the value (scripts/parts/write.lua).
+// VoucherOf returns the field that says for which rate and interval a client's own value in a PER_CLIENT
+// limit is right, by the key of the value (scripts/parts/write.lua).
 func VoucherOf(value string) string { return SessionPrefix + value }
 
 // Booking ends the name of a session that notes bookings alone (scripts/book.lua).
@@ -54,7 +54,7 @@ const Booking = ".0"
 const NumberSize = 16
 
 // Number returns a number as sessions write it: with 16 digits, so that texts
-// compare as numbers do.
+// compare like numbers.
 func Number(n int64) string { return string(AppendNumber(make([]byte, 0, NumberSize), n)) }
 
 // AppendNumber appends Number(n).

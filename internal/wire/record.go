@@ -31,7 +31,7 @@ const (
 	FI            // 3.13.3 to 3.16.3
 )
 
-// Layouts are those of the formats. The header of an fI is the first byte of its
+// Layouts has the Layout of each format. The header of an fI is the first byte of its
 // number. Read as a Bc0I, it is the length of what follows.
 var Layouts = [...]Layout{
 	Bc0I16: {"Bc0I/16", "3.21.0", "\x10", 16, ""},
@@ -54,11 +54,12 @@ const (
 	// (scripts/parts/go.lua); one record of Java in 65,536 bears it by chance.
 	goMark = "\xd2G"
 
-	// leaseMark begins those of a lease. It lets the record be dated ahead (scripts/parts/ahead_of.lua).
+	// leaseMark begins the random bytes of a lease, whose record may be dated ahead
+	// (scripts/parts/ahead_of.lua).
 	leaseMark = goMark + "oRLease"
 
-	// reservedMark does so for a reservation. A record is settled by its name, so a release takes it last,
-	// and Repair does not join it with others (scripts/parts/reserved.lua). An fI has a bit instead.
+	// reservedMark begins those of a reservation. A record is settled by its name, so a release takes it
+	// last, and Repair does not join it with others (scripts/parts/reserved.lua). An fI has a bit instead.
 	reservedMark = goMark + "r"
 	reservedBit  = 0x08
 )
@@ -164,9 +165,9 @@ func Lease(member string, format int) bool {
 	return strings.HasPrefix(member[len(Layouts[format].Header):], leaseMark)
 }
 
-// Beside returns the format that a Redisson of some version writes and reads, as an index of
-// Layouts; -1 if version is older than all formats, or is not three numbers, as in "3.16.4".
-// They may have a v before them.
+// Beside returns the format that a version of Redisson writes and reads, as an index of
+// Layouts; -1 if version is older than all formats, or is not three numbers, as in "3.16.4"
+// or "v3.16.4".
 func Beside(version string) int {
 	numbers, ok := release(version)
 	if !ok {
@@ -216,7 +217,8 @@ func Recognise(member string) (format int, byGo bool) {
 	return format, strings.HasPrefix(member[len(Layouts[format].Header):], goMark)
 }
 
-// Reserved returns the permits of the records of a reservation, end to end; 0 if they are none.
+// Reserved returns the permits in the concatenated records of a reservation, 0 if they are not records of Go
+// in one format.
 func Reserved(records string) (permits int64) {
 	for i := range Layouts {
 		size, n := Layouts[i].Size(), int64(0)
@@ -236,8 +238,8 @@ func Reserved(records string) (permits int64) {
 	return 0
 }
 
-// Beyond returns the records of permits that a reservation with these records, of Size bytes each, took
-// beyond it. They are the same for each settlement of the reservation (scripts/settle.lua).
+// Beyond returns the records of the permits that a settlement takes beyond a reservation, whose own records
+// have size bytes each. They are the same for each settlement of the reservation (scripts/settle.lua).
 func Beyond(reserved string, size int, permits int64) string {
 	var b []byte
 	for k := 0; permits > 0; k++ {
