@@ -22,8 +22,8 @@ const (
 	maxJobs = 10_000
 
 	// While Redis is well, up to atOnce jobs are tried every Tick: 2,560 a second, a small part of its
-	// capacity. Otherwise a single one is tried, pauseAfter the last failure, or unanswered after one
-	// without any outcome. A Redis that has just come back is busy enough.
+	// capacity. Otherwise a single one is tried, pauseAfter the last failure, or unanswered after a try
+	// without an outcome. A Redis that has just come back is busy enough.
 	atOnce     = 256
 	pauseAfter = time.Second
 	unanswered = 5 * time.Second
@@ -43,14 +43,14 @@ func Later(job Job, since time.Time) {
 // A List holds the jobs that have failed. The next request of a limiter takes its permits back in any case;
 // one goroutine does so for limiters that get no further request. It runs while there are jobs.
 //
-// Its lock is taken last, but for that of the goroutines: it calls nothing else while it holds it.
+// Its lock is taken last, except for the one that start takes: a List calls nothing else while it holds it.
 type List struct {
 	start func(func(ctx context.Context)) bool // runs a goroutine, unless the Engine is closed
 
 	mu                sync.Mutex
 	waiting           []Job // guarded by mu, as all below
 	running           bool  // the goroutine runs
-	succeeded, failed int   // requests that take back, since outcomes was called
+	succeeded, failed int   // requests that take permits back, since outcomes was last called
 }
 
 // NewList returns an empty List. start runs its goroutine, and reports whether it does.

@@ -8,8 +8,8 @@ type Grant struct {
 	Of          int // the Client that gives it back first
 }
 
-// Grants are a sliding log, oldest first and exact to the ms: what is out of a limiter that decides about
-// one call after another.
+// Grants are a sliding log, oldest first and exact to the ms: the outstanding permits of a limiter that
+// decides one call after another.
 type Grants []Grant
 
 // Within returns the grants that count at a time.
@@ -30,7 +30,7 @@ func (g Grants) Sum() (n int64) {
 	return n
 }
 
-// Wait returns after how long n of rate permits are there: 0 if they are there, -1 if there are never n.
+// Wait returns how long it takes until n of rate permits are available: 0 if they are, -1 if they never are.
 func (g Grants) Wait(now, rate, interval, n int64) time.Duration {
 	live := g.Within(now, interval)
 	need := n - rate + live.Sum()
@@ -45,8 +45,8 @@ func (g Grants) Wait(now, rate, interval, n int64) time.Duration {
 	return -1
 }
 
-// Release takes n permits out of the grants: of the newest of one Client first, and then of the oldest. It
-// returns how many it has taken.
+// Release takes n permits out of the grants: out of the newest of one Client first, and then out of the
+// oldest of all. It returns how many it has taken.
 func (g Grants) Release(n int64, of int) (taken int64) {
 	takes := func(one *Grant) {
 		part := min(n-taken, one.Permits)

@@ -31,12 +31,11 @@ type Entry struct {
 	Process string
 
 	// Dated: the caller dates a grant by its own clock before it sends the request, as
-	// Redisson does. If Redis gets the request later, the permits are back as much
-	// earlier.
+	// Redisson does. The later Redis gets the request, the less of the interval is left.
 	Dated bool
 }
 
-// A Loss is a time of which Redis may have forgotten grants: a server lost what its
+// A Loss is a span of time whose grants Redis may have forgotten: a server lost what its
 // replica did not have yet, or its data were deleted. Other callers may be granted
 // the same permits again, and that is no fault of a limiter.
 //
@@ -55,8 +54,8 @@ type Log struct {
 	losses  []Loss
 }
 
-// Add notes an entry. A release is noted whether it succeeded or not: it may have
-// been done.
+// Add notes an entry. A release should be noted whether it succeeded or not, because it may
+// have been carried out.
 func (l *Log) Add(e Entry) {
 	e.Start, e.End = e.Start.Round(0), e.End.Round(0) // those of another process have no monotonic clock
 	l.mu.Lock()
@@ -130,8 +129,7 @@ func (w Window) String() string {
 //   - A grant counts in a window if its call began and ended there.
 //   - A release counts against what its process was granted in each window in which it may
 //     have happened.
-//   - A window is shorter than one interval, or than so many intervals; then only the
-//     share of one interval counts.
+//   - In a window that touches several intervals, only the share of one counts.
 //   - A grant that is Dated counts in windows of one interval only. All of its interval
 //     lies after the start of its call, so it was out until the end of such a window.
 //   - The interval is shorter by slack than the promised one.
@@ -160,10 +158,10 @@ func (lim Limit) Worst(l *Log, slack time.Duration) (worst Window) {
 	return worst
 }
 
-// granted is a grant, and since when Redis may not know of it; zero for never.
+// granted is a grant that Redis may have forgotten.
 type granted struct {
 	Entry
-	gone time.Time
+	gone time.Time // from then on; zero for never
 }
 
 func goneSince(e Entry, losses []Loss) (since time.Time) {
@@ -201,7 +199,7 @@ func (s *search) from(i int) (worst Window) {
 		if c := a.at.Compare(b.at); c != 0 {
 			return c
 		}
-		return int(a.sum - b.sum) // what is gone first
+		return int(a.sum - b.sum) // what is given back comes first
 	})
 	worst = Window{From: from, To: from, Intervals: 1}
 	sum, net := int64(0), map[string]int64{} // by process

@@ -54,7 +54,7 @@ func Span(ms int64) string {
 	return text
 }
 
-// password is what an error quotes of a URL at a wrong place.
+// password matches the user and the password of a URL, which an error may quote.
 var password = regexp.MustCompile(`://.*@`)
 
 // WithoutPasswords returns a text without the users and passwords of URLs.
@@ -72,9 +72,8 @@ func Harmless(text string) string {
 	}, WithoutPasswords(text))
 }
 
-// JSON writes v as JSON with an indent, which may be empty. It escapes all that is no printable character,
-// such as DEL, U+0080 to U+009F and marks of direction, because names may contain anything and a terminal
-// obeys it.
+// JSON writes v as JSON with an indent, which may be empty. It escapes all unprintable characters, such as
+// DEL, U+0080 to U+009F and direction marks, because names may contain any, and a terminal obeys them.
 func JSON(w io.Writer, v any, indent string) error {
 	var plain bytes.Buffer
 	e := json.NewEncoder(&plain)
