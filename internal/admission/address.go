@@ -26,7 +26,7 @@ func ParseAddr(text string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), true
 }
 
-// Unix is the key of all that connects through a Unix socket: a proxy on this machine.
+// Unix is the key of all clients of a Unix socket: a proxy on this machine.
 const Unix = "unix"
 
 // AddressKey returns the key of an address from ParseAddr: the address itself for IPv4, and the /64
@@ -38,8 +38,8 @@ func AddressKey(addr netip.Addr) string {
 	return netip.PrefixFrom(addr, 64).Masked().String()
 }
 
-// Header returns the values of a header field, whose name is canonical, also of Host, which net/http keeps
-// outside of Header.
+// Header returns the values of a header field, whose name must be canonical; also those of Host, which
+// net/http keeps outside of Request.Header.
 func Header(r *http.Request, name string) []string {
 	if name == "Host" && r.Host != "" {
 		return []string{r.Host}

@@ -1,5 +1,6 @@
-// Package admission has what httplimit and grpclimit share: whom an error is to be blamed on, how a
-// client waits for a limiter that has no line, and the key of an address.
+// Package admission has what httplimit and grpclimit share: which part of a call an error is to be blamed
+// on, how a client waits for a limiter that has no line, the settlement of reservations, and the key of an
+// address.
 package admission
 
 import (

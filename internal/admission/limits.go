@@ -21,8 +21,8 @@ type Limits struct {
 	TryReserve func(ctx context.Context, key string, n int64) (*limit.Reservation, limit.Result, error)
 }
 
-// LimitsOf returns the limits of keyed, or the error of its Validate or that of its limiters. One of these
-// shows what all can do.
+// LimitsOf returns the limits of keyed, or the error of its Validate or that of its limiters. One limiter
+// shows what all of them can do.
 func LimitsOf[L limit.Limiter](keyed limit.Keyed[L]) (Limits, error) {
 	one := any(keyed.For("key"))
 	if err := cmp.Or(limit.Validate(keyed), limit.Validate(one)); err != nil {
@@ -38,7 +38,7 @@ func LimitsOf[L limit.Limiter](keyed limit.Keyed[L]) (Limits, error) {
 	}
 	ledgers, ok := any(keyed).(limit.Keyed[limit.Ledger])
 	switch _, reserves := one.(limit.Reserver); {
-	case ok: // a Ledger as a Reserver is an allocation
+	case ok: // converting a Ledger to a Reserver would allocate
 		reserve(&all, ledgers)
 	case reserves:
 		reserve(&all, limit.KeyedFunc(func(key string) limit.Reserver {

@@ -12,14 +12,14 @@ import (
 type Held struct {
 	Reservation *limit.Reservation // nil if the request needs no permits, or passed without
 	Estimate    int64              // the permits that were asked for
-	Several     bool               // several limits were asked, each with its own estimate
+	Several     bool               // several limits were asked, each for its own estimate
 	Timeout     time.Duration      // of a settlement; 0 or less for none
 	OnError     func(error)        // receives the errors of settlements; may be nil
 
 	outer *Held // of the middleware around this one
 }
 
-// heldKey is the key of a Held in a context. Each package that holds reservations has its own place.
+// heldKey is the key of a Held in a context. place is the package that holds the reservation.
 type heldKey struct{ place string }
 
 // In returns a context in which Settle finds h and the reservations of middleware around it.
@@ -50,8 +50,8 @@ func Settle(ctx context.Context, place string, actual []int64) error {
 	return first
 }
 
-// Finish settles what actual returns, if that is not negative, when a request has ended. After a panic
-// nothing comes back: the estimate counts, or actual if it is more; of several limits their estimates.
+// Finish settles a request that has ended with what actual returns, unless that is negative. After a panic
+// no permits come back: the estimate counts, or actual if it is more, and of several limits their estimates.
 func (h *Held) Finish(ctx context.Context, panicked bool, actual func() int64) {
 	if h.Reservation == nil || panicked && h.Several {
 		return

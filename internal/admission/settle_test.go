@@ -19,8 +19,8 @@ func reserved(t *testing.T, a *fixtures.Account) *limit.Reservation {
 	return redistest.Must(a.Reserve(t.Context(), 5, 0))(t)
 }
 
-// Settle settles the reservations of all middleware around a handler, each with the same amount, and those of
-// another place or of a request that is sent not at all. It returns the first error, and tells each.
+// Settle settles the reservations of all middleware around a handler, each with the same amount, but none of
+// another place or of a request that the handler sends. It returns the first error, and reports each.
 func TestSettleReachesEachReservation(t *testing.T) {
 	errBroken := errors.New("broken")
 	outer, broken := &fixtures.Account{Left: 10}, &fixtures.Account{Left: 10, Fails: errBroken}

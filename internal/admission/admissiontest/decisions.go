@@ -1,5 +1,5 @@
 // Package admissiontest has tables of what a middleware decides about a request. httplimit and grpclimit both
-// play them: a new decision is a row.
+// run them: a new decision is a row.
 package admissiontest
 
 import (
@@ -29,18 +29,18 @@ type Decision struct {
 	Answer  Answer // nil: the limiter must not be asked
 
 	// HTTP is "STATUS, RateLimit, Retry-After, PROBLEM [VIOLATED]", and GRPC "CODE, RetryInfo, pushback,
-	// [VIOLATED]", each without what is not there.
+	// [VIOLATED]", each without the parts that a response lacks.
 	HTTP, GRPC string
 }
 
-// A Request has errors of the functions that find its key and its cost.
+// A Request is the cost of a request, and the errors of the functions that find its key and its cost.
 type Request struct {
 	KeyErr  error
 	Cost    int64
 	CostErr error // for HTTP only
 }
 
-// An Answer is that of a limiter.
+// An Answer is the result of a limiter.
 type Answer func(ctx context.Context) (limit.Result, error)
 
 func says(r limit.Result) Answer {
@@ -57,7 +57,7 @@ func silent(ctx context.Context) (limit.Result, error) {
 	return limit.Result{}, ctx.Err()
 }
 
-// of is the result of a limit of 10 permits a minute with n left, or some after a while.
+// of returns the result of a limit of 10 permits a minute with n left, and the wait of a refusal.
 func of(policy string, n int64, after time.Duration) limit.Result {
 	return limit.Result{
 		Name: Key, Policy: policy, Limit: 10, Interval: time.Minute,
@@ -65,7 +65,7 @@ func of(policy string, n int64, after time.Duration) limit.Result {
 	}
 }
 
-// decisions are those of all protocols.
+// decisions returns the decisions of all protocols.
 func decisions() []Decision {
 	const s = time.Second
 	const wrong, unknown = "400, about:blank", "503, temporary-reduced-capacity []"
@@ -107,12 +107,12 @@ type Protocol struct {
 	OK, Failed string                // how it begins if the request goes on, or its limiter or key has failed
 
 	// Serve returns what the visitor got, and the errors that the hook received, nil for a refusal. With
-	// open a request goes on if its limiter fails, in the shadow in any case.
+	// open a request goes on if its limiter fails, with shadow in any case.
 	Serve func(t *testing.T, d Decision, open, shadow bool, l limit.Keyed[limit.Func],
 	) (visitor string, told []error)
 }
 
-// Play plays each Decision, and those of the protocol alone: as it is, open, and in the shadow.
+// Play plays each Decision of all protocols, and more of this one: as it is, with open, and with shadow.
 func (p Protocol) Play(t *testing.T, more ...Decision) {
 	for _, d := range slices.Concat(decisions(), more) {
 		for i, mode := range []string{"", ", open", ", shadow"} {

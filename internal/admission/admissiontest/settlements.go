@@ -15,12 +15,12 @@ type Settlement struct {
 	Name    string
 	Cost    int64
 	Shadow  bool    // the limit refuses, in shadow mode
-	Settles []int64 // of the handler
-	Panics  bool    // the handler, after that
+	Settles []int64 // the handler calls Settle with each
+	Panics  bool    // the handler panics after that
 	Actual  []int64 // what WithActual returns, nil without that option
-	Fails   error   // of each settlement
+	Fails   error   // the error of each settlement
 
-	left    int64 // of 100
+	left    int64 // of 100 permits
 	settled []int64
 }
 
@@ -41,8 +41,8 @@ var settlements = []Settlement{
 	{Name: "refused", Cost: 101, Shadow: true, Settles: []int64{3}, Actual: []int64{5}, left: 100},
 }
 
-// PlaySettlements plays each Settlement with the Settle of a protocol. serve serves a request, and returns
-// the errors that the hook received.
+// PlaySettlements plays each Settlement with the Settle function of a protocol. serve serves a request, and
+// returns the errors that the hook received.
 func PlaySettlements(
 	t *testing.T, settle func(context.Context, ...int64) error,
 	serve func(*testing.T, Settlement, limit.Keyed[*fixtures.Account], func(context.Context)) (told []error),
