@@ -43,7 +43,7 @@ func (c *Config) decode(texts []any) (set bool) {
 	return set
 }
 
-// integer reads an integer as the scripts of Java and Go do: 1e3 is one, 1.5 is none, and neither is a number
+// integer reads an integer as the scripts of Java and Go do: 1e3 is one; 1.5 is not, nor is a number
 // that a float64 cannot hold exactly.
 func integer(text string) (int64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
@@ -84,10 +84,10 @@ func (p *Pair) decodeRecords(oldest, newest []redis.Z) {
 	}
 }
 
-// moment returns the time nearest to millis that has a year of four digits.
+// moment returns the time at millis, or the nearest from 1970 to 9999.
 func moment(millis float64) time.Time {
-	const earliest, latest = 0, 253402300799999 // 1970 to 9999
-	return time.UnixMilli(int64(min(max(millis, earliest), latest))).UTC()
+	const latest = 253402300799999
+	return time.UnixMilli(int64(min(max(millis, 0), latest))).UTC()
 }
 
 // judge computes the numbers of a pair from its records.
@@ -122,7 +122,7 @@ func (p *Pair) judge(l *Limiter) {
 	p.forecast(l)
 }
 
-// left returns the permits that Go reports, below 0 for a debt: the value and the expired permits, unless it
+// left returns the permits that Go reports, below 0 for a debt: the value and the expired permits, unless Go
 // sums the records (scripts/parts/plain.lua says when).
 func (p *Pair) left(l *Limiter) int64 {
 	rate, value := l.Config.Rate, p.Number+p.Over
@@ -160,7 +160,7 @@ func (p *Pair) rebuilt(l *Limiter) bool {
 // for one version stay, and each call rebuilds the value (scripts/parts/config.lua).
 func (l *Limiter) takesTurns() bool { return l.Config.turns > l.At.UnixMilli() }
 
-// decodeVoucher finds out for which rate and interval the value of a client was noted to be right.
+// decodeVoucher reads for which rate and interval the own value of a client is right.
 func (p *Pair) decodeVoucher(fields []any) {
 	p.valueRate = math.MinInt64
 	for _, field := range fields {
@@ -186,7 +186,7 @@ func (p *Pair) forecast(l *Limiter) {
 	}
 }
 
-// until returns the ms until n permits are available; 0 permits are when a debt is paid.
+// until returns the ms until n permits are available, or until a debt is paid if n is 0.
 func (p *Pair) until(n int64, l *Limiter) int64 {
 	sum := p.Remaining - p.Debt
 	if n <= sum {

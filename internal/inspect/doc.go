@@ -3,6 +3,6 @@
 // round trip, so that value and records belong to the same moment; ReadLock does the same for a lock. It
 // reads a bounded number of records or waiters, and says if there are more.
 //
-// Any program may have written the keys. A field that is no number, a record that no version of Redisson
+// Any program may have written the keys. A field that is not a number, a record that no version of Redisson
 // writes, a key of another kind: each is reported as it is.
 package inspect

@@ -22,8 +22,8 @@ type Finding struct {
 	What  string `json:"what"`         // what was found, a sentence; names in it are quoted
 	Mend  string `json:"mend"`         // what mends it, a sentence or a command
 
-	// Remark says that the permits are right all the same: value + permits of all records = rate, as far as
-	// that could be checked.
+	// Remark reports whether the permits are right nevertheless: value + permits of all records = rate, as
+	// far as that could be checked.
 	Remark bool `json:"remark"`
 }
 
@@ -105,7 +105,7 @@ func (l *Limiter) unset() []Finding {
 	return nil
 }
 
-// find describes the fields that cannot be a limiter's.
+// find describes fields that no limiter can have.
 func (c *Config) find() []Finding {
 	switch {
 	case len(c.bad) > 0:
@@ -164,7 +164,7 @@ func (p *Pair) unused(value, permits *Key, l *Limiter) []Finding {
 func (p *Pair) lives(value, permits *Key, l *Limiter) []Finding {
 	const mend = "The next acquire of a Go Client gives all keys the same time to live."
 	hash, little := l.Keys[0].life(), time.Second
-	// the pair of one client ends when it has not called for long
+	// A client's own pair expires when the client has not called for long.
 	ownEnds := p.ID != "" && l.Keys[0].TTL == -1
 	for _, key := range []*Key{value, permits} {
 		if ownEnds || !key.There() {
@@ -194,9 +194,9 @@ func (k *Key) life() time.Duration {
 }
 
 const (
-	// skew is how far ahead a record may be dated by a clock that is well.
+	// skew is how far ahead a correct clock may date a record.
 	skew = time.Second
-	// manyOver is how many records one call removes.
+	// manyOver is how many expired records one call removes.
 	manyOver = 1000
 )
 
@@ -255,15 +255,15 @@ type sign struct {
 	mend         string
 }
 
-// What mends a drift: Go rebuilds an impossible value at once, and each value once an interval, when records
+// What mends a drift: Go corrects an impossible value at once, and any value within an interval, when records
 // have expired.
 const (
 	atOnce = "The next acquire of a Go Client puts it right, rrl repair does so at once."
 	inTime = "Acquires of Go put it right within an interval, rrl repair does so at once."
 )
 
-// signs are looked for in this order, and the first match is reported. All of them mean that value + permits
-// of all records is not the rate.
+// signs are tried in this order, and the first match is reported. Each means that value + permits of all
+// records is not the rate.
 var signs = []sign{
 	{"B14", "value no integer",
 		func(p *Pair, _ *Config) bool { return p.HasValue && !p.Counts },
@@ -307,7 +307,7 @@ var signs = []sign{
 			"released permits. They will be credited again.", inTime},
 }
 
-// drift explains a value that, with the permits of all records, does not make the rate.
+// drift explains a value that does not add up to the rate with the permits of all records.
 func (p *Pair) drift(l *Limiter) []Finding {
 	c := &l.Config
 	i := slices.IndexFunc(signs, func(s sign) bool { return s.is(p, c) })
@@ -342,8 +342,8 @@ func (p *Pair) overflows(rate int64) bool {
 	})
 }
 
-// newestHold reports whether the newest records hold just the permits that are taken according to the value,
-// as after a lost value and a second grant of the full rate.
+// newestHold reports whether the newest records hold exactly the permits that are taken according to the
+// value, as after a lost value and a second grant of the full rate.
 func (p *Pair) newestHold(taken int64) bool {
 	if taken == 0 {
 		return false // all was released

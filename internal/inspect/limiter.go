@@ -23,21 +23,21 @@ type Limiter struct {
 	Findings []Finding `json:"findings"` // what is wrong; empty if nothing is
 
 	split bool // a cluster keeps the keys in different slots
-	apart bool // they are on different servers, so that the pairs were not read
+	apart bool // the keys are on different servers, so the pairs were not read
 }
 
-// A Config is the hash without its sessions. A field that is no integer counts as 0, and is a Finding.
+// A Config is the hash without its sessions. A field that is not an integer counts as 0, and is a Finding.
 type Config struct {
 	Type      string `json:"type"` // OVERALL, PER_CLIENT, or empty
 	Rate      int64  `json:"rate"`
 	Interval  int64  `json:"interval_ms"`
 	KeepAlive int64  `json:"keep_alive_ms"` // 0: none
 
-	bad   []string // fields that are no integers, with their texts
+	bad   []string // fields that are not integers, with their texts
 	turns int64    // until when versions with a longer interval may come back, Unix ms
 }
 
-// Unreadable returns the fields that are no integers, with their texts; empty if there are none.
+// Unreadable returns the fields that are not integers, with their texts; empty if there are none.
 func (c *Config) Unreadable() string { return strings.Join(c.bad, ", ") }
 
 // PerClient reports whether each client has a pair of its own.
@@ -88,7 +88,7 @@ type Pair struct {
 
 	// Permits that are taken: by the records, or by the value if not all records were read.
 	Outstanding int64 `json:"outstanding"`
-	// Those of them that are leased: a Client of Go hands them out or gives them back (WithLease).
+	// The part of Outstanding that is leased: a Client of Go hands them out or gives them back (WithLease).
 	Leased int64 `json:"leased"`
 	// Permits of expired records that no call has removed yet.
 	Over int64 `json:"over"`
@@ -150,8 +150,8 @@ func (l *Limiter) InUse() []*Pair {
 	return pairs
 }
 
-// Holds reports whether nothing is wrong with the limiter. A pair that was not checked, because of too many
-// records, does not count as wrong.
+// Holds reports whether the permits of the limiter are right. A pair that was not checked, because it has too
+// many records, does not count as wrong.
 func (l *Limiter) Holds() bool { return allRemarks(l.Findings) }
 
 // Masked returns the limiter with masked names and ids, for viewers that may see only its numbers.
@@ -177,7 +177,7 @@ func (l *Limiter) keysOf(p *Pair) (value, permits *Key) {
 	return &l.Keys[1+2*i], &l.Keys[2+2*i]
 }
 
-// A Change is the difference of a pair between two looks.
+// A Change is what happened to a pair between two readings.
 type Change struct {
 	ByGo     int64 `json:"by_go"`     // permits granted by Go
 	ByOthers int64 `json:"by_others"` // permits granted by Java, or any other author of records
@@ -186,8 +186,8 @@ type Change struct {
 	// AtLeast says that not all new records were read.
 	AtLeast bool `json:"at_least"`
 
-	// Seen is the time before the later look that the permits cover: all since the earlier look, or less if
-	// that is longer ago than the interval, or if records were not read.
+	// Seen is the time before the later reading that the permits cover: back to the earlier reading, or less
+	// if that is longer ago than the interval, or if records were not read.
 	Seen time.Duration `json:"seen_ns"`
 
 	// Refused is an estimate of the refused requests of Go. A refusal writes nothing, so the estimate counts
@@ -197,15 +197,15 @@ type Change struct {
 	Refused int64 `json:"refused_estimate"`
 }
 
-// Since compares a pair with the same pair at an earlier look.
+// Since compares a pair with the same pair at an earlier reading.
 func (l *Limiter) Since(before *Limiter, id string) Change {
 	var c Change
 	now, then := l.PairOf(id), before.PairOf(id)
 	if now == nil || then == nil {
 		return c
 	}
-	// A record in the unread part of one look says nothing: compare the records after that part, and only
-	// those that have expired in neither look.
+	// A record that one reading left unread says nothing: compare the records after the unread part, and only
+	// those that have expired in neither reading.
 	from := math.Max(now.readFrom(), then.readFrom())
 	ended := float64(l.At.UnixMilli() - l.Config.Interval)
 	// Records of the same ms are summed, because a repair rewrites records of other authors.
@@ -268,7 +268,7 @@ func (p *Pair) latest() float64 {
 	return p.Records[len(p.Records)-1].score
 }
 
-// requests returns the number of requests of Go since an earlier look, according to the sessions in both.
+// requests returns the number of requests of Go since an earlier reading, according to the sessions in both.
 func (l *Limiter) requests(before *Limiter) (n int64) {
 	numbers := make(map[string]int64, len(before.Sessions))
 	for _, s := range before.Sessions {
@@ -282,11 +282,11 @@ func (l *Limiter) requests(before *Limiter) (n int64) {
 	return n
 }
 
-// Grants are the permits taken in some time, by the author of the records.
+// Grants are the permits taken in a span of time, by the author of the records.
 type Grants struct{ ByGo, ByOthers int64 }
 
-// Window cuts a span of time in ms that ends now into parts and returns the permits taken in each, the oldest
-// first; nil if there is no span. Records dated ahead are in the last part.
+// Window divides the last span ms into parts and returns the permits taken in each, the oldest first; nil if
+// span or parts is below 1. Records dated ahead are in the last part.
 func (l *Limiter) Window(p *Pair, span int64, parts int) []Grants {
 	if span < 1 || parts < 1 {
 		return nil

@@ -33,9 +33,9 @@ type Lock struct {
 
 	fields    int64 // of the hash
 	timeouts  int64 // members of the sorted set
-	allScores bool  // each of them was read
+	allScores bool  // all timeouts were read
 	split     bool  // a cluster keeps the keys in different slots
-	apart     bool  // they are on different servers, so that only the hash was read
+	apart     bool  // the keys are on different servers, so only the hash was read
 }
 
 // A LockKind is the use of a lock, according to its keys.
@@ -59,7 +59,7 @@ const (
 // An Owner is a field of the hash: a holder of the lock.
 type Owner struct {
 	Name  string `json:"owner"` // the ID of a Client, a colon and a number
-	Count int64  `json:"count"` // its holds
+	Count int64  `json:"count"` // how often it holds the lock
 }
 
 // A Waiter is an owner that waits for a fair lock.
@@ -85,7 +85,7 @@ func (l *Lock) TTL() int64 { return l.Keys[lockHash].TTL }
 // default, or it has a TTL, as each lock has.
 func (l *Lock) listable() bool {
 	byUUID := func(o Owner) bool {
-		id, _, _ := cutOwner(o.Name)
+		id, _ := ownerID(o.Name)
 		return uuid.Validate(id) == nil
 	}
 	return len(l.Owners) > 0 && (l.TTL() >= 0 || !slices.ContainsFunc(l.Owners,
@@ -95,18 +95,18 @@ func (l *Lock) listable() bool {
 // mostOwners is the most fields of a hash that may be a lock. More than one owner is a fault.
 const mostOwners = 4
 
-// cutOwner splits the name of an owner, ID:number, and reports whether the field is one.
-func cutOwner(field string) (id, number string, ok bool) {
+// ownerID returns the ID in the name of an owner, ID:number, and reports whether the field is one.
+func ownerID(field string) (id string, ok bool) {
 	i := strings.LastIndexByte(field, ':')
 	if i < 1 {
-		return "", "", false
+		return "", false
 	}
-	id, number = field[:i], field[i+1:]
+	id, number := field[:i], field[i+1:]
 	_, err := strconv.ParseInt(number, 10, 64) // async calls of Java may pass any long
 	if err != nil {
 		_, err = strconv.ParseUint(number, 10, 64)
 	}
-	return id, number, err == nil && number[0] != '+'
+	return id, err == nil && number[0] != '+'
 }
 
 // owners decodes the hash of a lock; it returns nil for another hash.
@@ -116,7 +116,7 @@ func owners(page []string) (found []Owner) {
 			return nil
 		}
 		count, err := strconv.ParseInt(pair[1], 10, 64)
-		if _, _, ok := cutOwner(pair[0]); !ok || err != nil {
+		if _, ok := ownerID(pair[0]); !ok || err != nil {
 			return nil
 		}
 		found = append(found, Owner{pair[0], count})
@@ -136,7 +136,7 @@ func (l *Lock) kind() LockKind {
 }
 
 // ReadLock reads the lock in a hash, in one round trip, with at most the given number of waiters, between
-// Least and Most. A missing lock is no error; neither is a hash of another program, which has no owners.
+// Least and Most. Neither a missing lock nor a hash of another program, which has no owners, is an error.
 //
 // If the braces in a name put its keys on different servers, only the hash is read.
 func ReadLock(ctx context.Context, rdb redis.UniversalClient, hash string, waiters int) (*Lock, error) {

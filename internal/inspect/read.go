@@ -17,11 +17,11 @@ import (
 const (
 	// Few is how many records suffice for a display that is refreshed.
 	Few = 1000
-	// Many is how many records are read for a single look: some 5 ms of Redis.
+	// Many is how many records are read for a single display: some 5 ms of Redis.
 	Many = 10_000
-	// Least is the least that may be asked for.
+	// Least is the smallest number of records to read.
 	Least = 2
-	// Most is the most that may be asked for.
+	// Most is the largest number of records to read.
 	Most = 100_000
 
 	// mostSessions is about how many fields of a hash are looked through for sessions.
@@ -32,7 +32,7 @@ const (
 
 // Read reads the limiter in a hash, in one round trip: the pair that all clients share, the pairs of the
 // clients with ids, and at most the given number of records of each pair, between Least and Most. One half
-// of the records are the oldest, the other the newest. A missing limiter is no error.
+// of the records are the oldest, the other the newest. A missing limiter is not an error.
 //
 // If the braces in a name put its keys on different servers, only the hash is read.
 func Read(
@@ -81,8 +81,8 @@ func failed(cmds ...redis.Cmder) error {
 	return nil
 }
 
-// why returns the reason for which Redis refused a transaction: a command of it that this user may not send.
-// Redis reports that before it carries out the others, and go-redis keeps only EXECABORT.
+// why returns why Redis refused a transaction: the error of a command that this user may not send. Redis
+// reports that error before EXEC, and go-redis keeps only EXECABORT.
 func why(ctx context.Context, on redis.Cmdable, err error, q query) error {
 	pipe := on.Pipeline()
 	q.ask(ctx, pipe)
@@ -178,7 +178,7 @@ func (r *reading) ask(ctx context.Context, p redis.Pipeliner) {
 
 func (k *keyReading) ask(ctx context.Context, p redis.Pipeliner) {
 	k.kind, k.ttl = p.Type(ctx, k.name), redis.NewIntCmd(ctx, "pttl", k.name)
-	_ = p.Process(ctx, k.ttl) // a pipeline only notes it
+	_ = p.Process(ctx, k.ttl) // a pipeline sends nothing yet
 }
 
 func (k *keyReading) key() Key {
@@ -186,7 +186,7 @@ func (k *keyReading) key() Key {
 }
 
 // replied reports whether Redis has carried out the transaction. Some of its commands may have failed
-// nevertheless, because a key may be of another kind.
+// nevertheless, on a key of another kind.
 func (r *reading) replied() bool { return r.time.Err() == nil && r.key.kind.Err() == nil }
 
 // limiter decodes the replies.

@@ -13,9 +13,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A Scan finds limiters among the keys of a Redis. It goes through all keys by SCAN, Page at a time, so that
-// no call takes long; a hash costs an HMGET more, a limiter one read. If there is a PER_CLIENT limiter, a
-// second pass finds its clients, because only the names of keys contain their names.
+// A Scan finds limiters and held locks among the keys of a Redis. It goes through all keys by SCAN, Page at a
+// time, so that no call takes long; a hash costs an HMGET more, a limiter one read. If there is a PER_CLIENT
+// limiter, a second pass finds its clients, because only the names of keys contain their IDs.
 type Scan struct {
 	Match string                 // pattern of Redis for the names of the hashes; empty for all
 	Keep  func(hash string) bool // filters the names that match; nil for no filter
@@ -33,8 +33,8 @@ const DefaultPage = 1000
 type Progress struct {
 	Keys     int64 `json:"keys"`     // keys that Redis was asked to look at, the second pass included
 	Calls    int64 `json:"calls"`    // round trips
-	Limiters int   `json:"limiters"` // that were found
-	Locks    int   `json:"locks"`    // that were found
+	Limiters int   `json:"limiters"` // found so far
+	Locks    int   `json:"locks"`    // found so far
 	Stopped  bool  `json:"stopped"`  // at Limit
 }
 
@@ -45,9 +45,9 @@ const (
 	MostClients = 16
 )
 
-// All returns the limiters and the locks that are held, each in the order of their names. A hash that is no
-// limiter and has mostOwners fields at most costs an HKEYS more, in one round trip for a page. A key that is
-// created or deleted meanwhile may be in the lists or not.
+// All returns the limiters and the locks that are held, each in the order of their names. A hash that is not
+// a limiter and has at most mostOwners fields costs an HKEYS more, in one round trip for a page. A key that
+// is created or deleted meanwhile may be in the lists or not.
 func (s Scan) All(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, []*Lock, Progress, error) {
 	w := &walk{
 		Scan: s, seen: map[string]bool{}, locks: map[string]bool{}, clients: map[string][]string{},
@@ -73,7 +73,7 @@ func (s Scan) All(ctx context.Context, rdb redis.UniversalClient) ([]*Limiter, [
 		case l.listable(): // it may be free by now
 			locks = append(locks, l)
 		}
-		w.step(0, 1)
+		w.step(0)
 	}
 	slices.SortFunc(locks, func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) })
 	w.done.Locks = len(locks)
@@ -104,7 +104,7 @@ func (w *walk) limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limi
 			return nil, err
 		}
 		l.Clients = len(ids)
-		w.step(0, 1)
+		w.step(0)
 		if l.Set { // it may be gone by now
 			found = append(found, l)
 		}
@@ -113,7 +113,7 @@ func (w *walk) limiters(ctx context.Context, rdb redis.UniversalClient) ([]*Limi
 	return found, nil
 }
 
-// Clients returns the ids of the clients of a PER_CLIENT limiter that have keys, by a pass over all keys of
+// Clients returns the IDs of the clients of a PER_CLIENT limiter that have keys, by a pass over all keys of
 // its server.
 func Clients(ctx context.Context, rdb redis.UniversalClient, hash string) ([]string, error) {
 	value := wire.KeysOf(hash, "").Pairs[0].Value
@@ -130,7 +130,7 @@ func Clients(ctx context.Context, rdb redis.UniversalClient, hash string) ([]str
 	return slices.Compact(ids), nil
 }
 
-// A walk is a Scan under way. The servers of a cluster are gone through side by side.
+// A walk is a Scan under way. It goes through all servers of a cluster at the same time.
 type walk struct {
 	Scan
 	mu        sync.Mutex // guards the fields below, and calls of Progress
@@ -162,8 +162,8 @@ func (w *walk) hashes(ctx context.Context, on redis.Cmdable) error {
 	})
 }
 
-// findLimiters adds those of some hashes that are limiters to the list, and returns those that may be locks.
-// It returns errEnough if the list is full.
+// findLimiters adds the limiters among some hashes to the list, and returns the hashes that may be locks. It
+// returns errEnough if the list is full.
 func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string) (others []string, _ error) {
 	configs, lengths := make([]*redis.SliceCmd, len(keys)), make([]*redis.IntCmd, len(keys))
 	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -172,17 +172,17 @@ func (w *walk) findLimiters(ctx context.Context, on redis.Cmdable, keys []string
 		}
 		return nil
 	})
-	w.step(0, 1)
+	w.step(0)
 	for i, key := range keys {
 		texts := configs[i].Val()
 		if len(texts) != len(configFields) {
 			if err != nil && !redisx.Answered(configs[i].Err()) {
 				return nil, err
 			}
-			continue // another kind of key, or one without a right to read it
+			continue // a key of another kind, or one that the user may not read
 		}
 		var c Config
-		// If neither is a number, the hash is of another program.
+		// If neither rate nor interval is a number, the hash belongs to another program.
 		limiter := c.decode(texts) && (c.Rate != 0 || c.Interval != 0 || len(c.bad) == 0)
 		if limiter && !w.note(key, &c) {
 			return nil, errEnough
@@ -246,7 +246,7 @@ func (w *walk) pages(
 		if err != nil {
 			return err
 		}
-		w.step(w.Page, 1)
+		w.step(w.Page)
 		if err := each(ctx, keys); err != nil {
 			if errors.Is(err, errEnough) {
 				return nil
@@ -259,12 +259,12 @@ func (w *walk) pages(
 	}
 }
 
-// step counts keys and calls, and reports the progress.
-func (w *walk) step(keys, calls int64) {
+// step counts a round trip and the keys that it looked at, and reports the progress.
+func (w *walk) step(keys int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done.Keys += keys
-	w.done.Calls += calls
+	w.done.Calls++
 	if w.Progress != nil {
 		w.Progress(w.done)
 	}
@@ -275,7 +275,7 @@ func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// findLocks adds those of some hashes that are locks to the list. It returns errEnough if the list is full.
+// findLocks adds the locks among some hashes to the list. It returns errEnough if the list is full.
 func (w *walk) findLocks(ctx context.Context, on redis.Cmdable, keys []string) error {
 	fields := make([]*redis.StringSliceCmd, len(keys))
 	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -284,14 +284,14 @@ func (w *walk) findLocks(ctx context.Context, on redis.Cmdable, keys []string) e
 		}
 		return nil
 	})
-	w.step(0, 1)
+	w.step(0)
 	for i, key := range keys {
 		names, failed := fields[i].Result()
 		if failed != nil && !redisx.Answered(failed) {
 			return err
 		}
 		other := func(field string) bool {
-			_, _, ok := cutOwner(field)
+			_, ok := ownerID(field)
 			return !ok
 		}
 		if len(names) > 0 && !slices.ContainsFunc(names, other) && !w.note(key, nil) {

@@ -18,7 +18,7 @@ import (
 // A list has the limiters among other keys, page by page.
 func TestScan(t *testing.T) {
 	scanOn(t, redistest.Start(t).Client(t))
-	t.Setenv("REDIS_SERVER", redistest.Releases[0].Binary(t)) // it cannot tell keys apart by their kind
+	t.Setenv("REDIS_SERVER", redistest.Releases[0].Binary(t)) // its SCAN has no TYPE
 	scanOn(t, redistest.Start(t).Client(t))
 }
 
@@ -81,7 +81,7 @@ func TestScanClients(t *testing.T) {
 	}
 }
 
-// Looking needs exactly the rights that docs/keys.md lists.
+// Reading needs exactly the rights that docs/keys.md lists.
 func TestRights(t *testing.T) {
 	rights := redistest.Rights(t, "../../docs/keys.md", "looker", 1)
 	s := redistest.Start(t)

@@ -44,7 +44,7 @@ func TestSince(t *testing.T) {
 					t.Fatal(err)
 				}
 			}, inspect.Change{}},
-			{"what is over is not released", func() { time.Sleep(11 * time.Second) }, inspect.Change{}},
+			{"expired permits are not released", func() { time.Sleep(11 * time.Second) }, inspect.Change{}},
 		} {
 			time.Sleep(time.Second)
 			step.do()
