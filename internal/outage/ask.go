@@ -14,8 +14,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redisx"
 )
 
-// Ask makes a call of Redis about a limiter that is not the Engine's, whose keys are in the slot of {name}
-// (host.Host).
+// Ask makes a call of Redis about a limiter that is not the Engine's, whose keys are in the slot of {name},
+// and returns what decides instead if Redis has failed (host.Host).
 func (g *Guard) Ask(
 	ctx context.Context, name string, policy Policy, ask func(ctx context.Context) error,
 ) (host.Instead, error) {
@@ -38,20 +38,20 @@ func (g *Guard) Ask(
 	case policy.Fallback != ReturnError:
 		g.fallbackDecided.Add(1)
 	}
-	if !redisx.Answered(err) { // those have the name
+	if !redisx.Answered(err) { // a reply of Redis names the limiter already
 		err = limiter.Named(err)
 	}
 	return host.Instead(policy.Fallback), err
 }
 
-// wrongType reports whether a key has a value of another type: that is no outage, and a fallback would hide
-// it. Before version 7 Redis names the script first.
+// wrongType reports whether a key has a value of another type. That is not an outage, and a fallback would
+// hide it. Before version 7, Redis names the script first.
 func wrongType(err error) bool {
 	answer, ok := errors.AsType[redis.Error](err)
 	return ok && strings.Contains(answer.Error(), "WRONGTYPE ")
 }
 
-// askWithin makes a call that a budget bounds, unless the circuit of the limiter is open.
+// askWithin makes a call within a budget, unless the circuit of the limiter is open.
 func (g *Guard) askWithin(
 	ctx context.Context, limiter *engine.Limiter, policy Policy, ask func(ctx context.Context) error,
 ) error {

@@ -25,8 +25,8 @@ func askPeers(ctx context.Context, limiter *engine.Limiter, given *engine.GivenR
 	return limiter.Peers(ctx, given)
 }
 
-// learn asks Redis for the rate and the number of Clients. A failure leaves what
-// was learnt before: an old rate is a better basis for a share than none.
+// learn asks Redis for the rate and the number of Clients. After a failure the old
+// rate stays: it is a better basis for a share than none.
 func (l *localLimiter) learn(ctx context.Context) {
 	p, err := askPeers(ctx, l.limiter, l.givenRate.Load())
 	if err == nil {
@@ -86,8 +86,7 @@ func (l *localLimiter) nextBooking() (number int64, records []bookedRecord) {
 	const most = 1000 // records per call; the rest goes with the next one
 	now := time.Now()
 	for _, s := range l.buckets {
-		// A record holds at most wire.MaxPermits. Buckets that are over by now
-		// need none.
+		// A record holds at most wire.MaxPermits. Expired buckets need none.
 		for left := s.unbooked; left > 0 && len(l.unconfirmed) < most && now.Before(s.end.Add(l.interval)); {
 			n := min(left, wire.MaxPermits)
 			l.unconfirmed = append(l.unconfirmed, bookedRecord{s.end, l.limiter.NewRecord(uint32(n)), n})

@@ -119,10 +119,7 @@ func (c call) ask(ctx context.Context, wanted engine.Want) ([]engine.Result, err
 // noteOutcome records the health of Redis from the outcome of a call that started at
 // began.
 func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
-	// For a caller that stood in line, Redis owed a reply for the budget only.
 	took := time.Since(began)
-	// A timeout that ended the call before the budget was spent says nothing
-	// about Redis.
 	impatient := wanted.Timed() && took >= wanted.Timeout && took < wanted.Budget
 	switch circuit := c.guard.circuit(c.limiters[0]); {
 	case err == nil && wanted.Timed() && took >= wanted.Timeout: // refused in line, perhaps without a reply
@@ -133,12 +130,13 @@ func (c call) noteOutcome(wanted engine.Want, began time.Time, err error) {
 		}
 	case impatient: // a short timeout says nothing about Redis
 	case took < wanted.Budget, wanted.Budget >= min(leastBudget, c.policy.Budget): // an error, or silence
+		// A caller may have stood in line before: Redis has been silent for the budget at most.
 		circuit.noteFailure(c.limiters[0], time.Now().Add(-min(took, wanted.Budget)), err)
 	}
 }
 
 // fallBack returns the result of a call for which Redis has failed with err. back
-// reports that the call waited for permits and that Redis is well again.
+// reports whether Redis is well again, after the call has waited for permits.
 func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 	v []engine.Result, back bool, _ error,
 ) {
@@ -166,7 +164,7 @@ func (c call) fallBack(ctx context.Context, wanted engine.Want, err error) (
 	return v, back, err
 }
 
-// locals returns the local limiters, as find returns them, nil if the rate of one is unknown.
+// locals returns the local limiter that find returns for each member, nil if the rate of one is unknown.
 func (c call) locals(find func(*engine.Limiter) *localLimiter) []*localLimiter {
 	locals := make([]*localLimiter, len(c.limiters))
 	for i, limiter := range c.limiters {
@@ -190,7 +188,7 @@ func (c call) fromShares(
 
 // awaitShares takes permits from the shares of this Client, waiting for them as long as
 // the caller does. away says that Redis has failed for this caller, so that the shares
-// grant. back says that Redis is to be asked. If Redis has just come back, the shares are
+// grant. back reports whether to ask Redis. If Redis has just come back, the shares are
 // charged first, and the results report whether they had the permits.
 //
 // Each round looks at the circuit again, because Redis may come back while the

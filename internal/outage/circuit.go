@@ -14,7 +14,7 @@ import (
 
 const (
 	// openAfter is how many consecutive failures open a circuit. Failures of
-	// calls that began before the last failure was noticed do not count again: a
+	// calls that began before the last failure was noticed do not count: a
 	// burst of callers meets one outage, not many.
 	openAfter = 3
 
@@ -42,7 +42,7 @@ type circuit struct {
 	failures      int             // since the last reply; guarded by mu, as all below
 	lastFailureAt time.Time       // when the last of them was noticed
 	probing       bool            // a goroutine probes Redis
-	probedLimiter *engine.Limiter // the limiter that it asks for
+	probedLimiter *engine.Limiter // the limiter that it asks about
 }
 
 // openCause returns why Redis is not asked, nil if it is.
@@ -60,8 +60,8 @@ func (c *circuit) returning() bool {
 	return since != nil && time.Since(*since) < slowestProbe*5/4+probeLimit
 }
 
-// noteRefused records that Redis replies to a call and writes nothing, of whatever limiter. That
-// does not open the circuit, but when it ends, other Clients have grants to book as well.
+// noteRefused records that Redis replies and refuses all writes. That does not open the circuit,
+// but when it ends, other Clients have grants to book as well.
 func (c *circuit) noteRefused() { c.wellSince.Store(new(time.Now())) }
 
 // noteReply records that Redis has replied to an acquire.
@@ -86,12 +86,11 @@ func (c *circuit) noteFailure(limiter *engine.Limiter, began time.Time, err erro
 	c.lastFailureAt = time.Now()
 	c.failedSinceReply.Store(true)
 	opens := c.failures >= openAfter && c.openedBy.Load() == nil
-	// Without mu: startProbing locks it, and the hook may call anything.
 	if opens {
 		c.openedBy.Store(&err)
 	}
 	c.mu.Unlock()
-	if opens {
+	if opens { // without mu: startProbing locks it, and the hook may call anything
 		c.startProbing(limiter)
 		c.guard.noteCircuit(1, err)
 	}
@@ -172,8 +171,8 @@ func (c *circuit) probe(ctx context.Context) bool {
 
 // book books the grants made without Redis. all reports whether Redis has all
 // bookings, reached whether it was reached at all: it may also refuse them. When a
-// few bookings of a round have failed, book leaves out limiters whose last booking failed as
-// well. Redis may have come back empty, or be out of memory, with thousands of these.
+// few bookings of a round have failed, book leaves out limiters whose last booking also
+// failed: Redis may have come back empty, or be out of memory, with thousands of them.
 func (c *circuit) book(ctx context.Context) (all, reached bool) {
 	const few = 50
 	all = true

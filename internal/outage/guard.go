@@ -123,8 +123,8 @@ func (g *Guard) KnowsAll(limiter *engine.Limiter) bool {
 	return l == nil || l.unbooked() == 0
 }
 
-// NoteLease counts permits that a lease has taken from Redis, below 0 those that it gives back: calls that a
-// lease serves do not come here, and an outage must not begin with a second full share.
+// NoteLease counts permits that a lease has taken from Redis, or gives back if permits is below 0. Calls that
+// the lease serves are not counted, and an outage must not begin with a second full share.
 func (g *Guard) NoteLease(limiter *engine.Limiter, permits int64) {
 	now := time.Now()
 	l := g.localLimiter(limiter, now, false)
@@ -147,9 +147,9 @@ func (g *Guard) NoteLease(limiter *engine.Limiter, permits int64) {
 func (g *Guard) circuit(limiter *engine.Limiter) *circuit { return &g.circuits[limiter.Server()] }
 
 // noteCircuit records that a circuit was opened or closed, and calls the hook if that
-// changes the health. One goroutine at a time calls it, without a lock, because the hook
-// may do what changes the health again. Changes that come meanwhile are queued, so that
-// the hook sees them in order.
+// changes the health. One goroutine at a time calls the hook, without a lock, because the
+// hook may change the health again. Meanwhile changes are queued, so that the hook sees
+// them in order.
 func (g *Guard) noteCircuit(by int32, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -52,8 +52,8 @@ func TestLimitersAreForgotten(t *testing.T) {
 	})
 }
 
-// Of 10,000 limiters those are forgotten with which the least is lost, and a call with a given rate always
-// finds room.
+// Of 10,000 limiters, the one with the least to lose is forgotten, and a call with a given rate always finds
+// room.
 func TestLimitersAreEvicted(t *testing.T) {
 	given := &engine.GivenRate{Rate: engine.Rate{Permits: 10, Interval: time.Hour}, Replaces: true}
 	unused := func(*testing.T, *localLimiter) {}

@@ -28,11 +28,11 @@ const (
 type localLimiter struct {
 	circuit *circuit
 	limiter *engine.Limiter
-	// bookingFailed says that the last booking failed, as Redis had no rate or no
-	// memory, and that Redis has judged no call since.
+	// bookingFailed says that the last booking failed, because Redis had no rate or
+	// no memory, and that Redis has judged no call since.
 	bookingFailed atomic.Bool
 
-	// givenRate is the last one that acquires were to set; nil for none. A
+	// givenRate is the last rate that acquires were to set; nil for none. A
 	// booking sets it where Redis came back empty.
 	givenRate atomic.Pointer[engine.GivenRate]
 
@@ -53,7 +53,7 @@ type localLimiter struct {
 type bucket struct {
 	end      time.Time // from then on the permits count, for an interval
 	permits  int64     // granted in the bucket
-	unbooked int64     // those of permits that Redis does not know of
+	unbooked int64     // the part of permits that Redis does not know of
 }
 
 // learn counts permits that Redis has granted, unless they were charged before, and asks
@@ -140,7 +140,8 @@ func (l *localLimiter) assumeUnlessKnown(rate engine.Rate, set bool) {
 	}
 }
 
-// noteClients records how many Clients use a limiter, for limiters whose Clients are not counted.
+// noteClients records how many Clients use a limiter, for the shares of limiters whose Clients were not
+// counted.
 func (g *Guard) noteClients(n int64, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,7 +171,7 @@ func (l *localLimiter) unbooked() int64 {
 }
 
 // unbookedLocked returns the sum of unbooked permits less than an interval old. Older
-// permits are back anyway, and booking them would take permits twice. Guarded by mu.
+// permits have come back, and booking them would take permits twice. Guarded by mu.
 func (l *localLimiter) unbookedLocked(now time.Time) (sum int64) {
 	l.prune(now)
 	for _, s := range l.buckets {
@@ -192,12 +193,12 @@ func (l *localLimiter) keepsToShare() bool { return l.circuit.returning() || l.u
 
 // limit returns how many permits this Client may take alone, and in which time:
 // its share of the rate, or one permit in a longer time if the share is less than
-// that. Guarded by mu.
+// one. Guarded by mu.
 func (l *localLimiter) limit() (permits int64, window time.Duration) {
 	const longest = 1 << 61 // ns, some 73 years
 	part := float64(l.rate) * l.share
 	switch {
-	case l.rate == 0: // it will soon be learnt
+	case l.rate == 0: // not learnt yet
 		return 0, max(learntValidFor, l.interval)
 	case part >= 1:
 		return int64(part), min(longest, l.interval)
@@ -224,7 +225,7 @@ func (l *localLimiter) bucketOf(now time.Time) *bucket {
 	return &l.buckets[len(l.buckets)-1]
 }
 
-// judge reports whether permits are there, and takes none. Guarded by mu.
+// judge reports whether permits are available, and takes none. Guarded by mu.
 func (l *localLimiter) judge(now time.Time, permits int64) engine.Result {
 	l.prune(now)
 	limit, window := l.limit()
@@ -248,7 +249,7 @@ func (l *localLimiter) judge(now time.Time, permits int64) engine.Result {
 	return v
 }
 
-// grant takes permits that are there. Guarded by mu.
+// grant takes permits that are available. Guarded by mu.
 func (l *localLimiter) grant(now time.Time, permits int64, unbooked bool) engine.Result {
 	s := l.bucketOf(now)
 	s.permits += permits

@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxLocals is how many limiters a Client can limit alone: some 10 MB. Another one
-	// takes the place of one of them, that with the least to lose among evictionSample.
+	// takes the place of the one with the least to lose among evictionSample of them.
 	maxLocals      = 10_000
 	evictionSample = 16
 
@@ -53,9 +53,9 @@ func (g *Guard) sweep(now time.Time) {
 	}
 }
 
-// evict forgets one limiter, and reports whether it could. It looks at a few only, so that its time
-// is bounded; the order of a map is random. Of limiters to which no call brings a rate, none takes
-// the place of another: each would be asked about whenever it is back. Guarded by mu.
+// evict forgets one limiter, and reports whether it could. It looks at only a few, in the random order of
+// a map, so that its time is bounded. A limiter without a given rate does not take the place of another such
+// limiter: Redis would be asked about each of them whenever it is used again. Guarded by mu.
 func (g *Guard) evict(now time.Time, givenRate bool) bool {
 	var evicted *localLimiter
 	var least int
@@ -103,8 +103,8 @@ func (l *localLimiter) worth(now time.Time) (worth int, usedAt time.Time) {
 	return worth, l.usedAt
 }
 
-// idle reports whether the limiter may be forgotten: what it granted is back by then, and not booked any
-// more. Guarded by mu.
+// idle reports whether the limiter may be forgotten: the permits that it granted have come back, and are no
+// longer booked. Guarded by mu.
 func (l *localLimiter) idle(now time.Time) bool {
 	return now.Sub(l.usedAt) > max(localIdle, l.interval) && !l.learning
 }

@@ -14,8 +14,8 @@ import (
 const (
 	ReturnError = iota // the error
 	Allow              // the permits
-	Deny               // no, at once
-	Local              // as the share of this Client allows, waiting as long as the call may
+	Deny               // a refusal, at once
+	Local              // what the share of this Client allows, after a wait as long as the call allows
 )
 
 const (
