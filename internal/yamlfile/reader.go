@@ -20,26 +20,26 @@ type Mistake struct {
 
 // A Reader reads the nodes of a file, and collects the mistakes. Values read with a mistake are not used.
 type Reader struct {
-	Mistakes []Mistake // the first 100, and one that there are more
-	Found    int       // mistakes
+	Mistakes []Mistake // the first 100, and one that says that there are more
+	Found    int       // number of mistakes
 
 	// Paths makes the key of a field the key of its mapping, a dot and its name. Otherwise it is the name.
 	Paths bool
 	// Aliases allows aliases, and mappings that are merged by <<.
 	Aliases bool
-	// Most bounds the nodes, which aliases could expand without end. 0 is no bound.
+	// Most bounds the nodes, because aliases could expand without end. 0 is no bound.
 	Most    int
 	visited int
 	ended   bool
 }
 
-// mostMistakes is how many mistakes of a file are reported: it may have one for each character.
+// mostMistakes is how many mistakes of a file are reported. A file may have one for each character.
 const mostMistakes = 100
 
 // Wrong notes a mistake. When there are too many, the rest of the file is not read.
 func (r *Reader) Wrong(line int, key, format string, args ...any) {
 	if r.ended {
-		return // what was not read looks as if it were missing
+		return // fields that were not read would be reported as missing
 	}
 	if r.Found++; r.Found > mostMistakes {
 		key, format, args, r.ended = "", "there are more mistakes from here on", nil, true

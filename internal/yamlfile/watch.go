@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Watch polls a configuration until ctx ends, and calls change for each new content or error of read, once.
-// Both count when read has returned the same twice, so that a partly written file does not. The content may
-// be a sum of it. change is not called for the content that applied returns, that of the last load.
+// Watch polls a configuration until ctx ends, and calls change once for each new content or error of read.
+// Either counts when read has returned it twice, so that a partly written file does not count. The content
+// may be a checksum. change is not called for the content that applied returns, that of the last load.
 func Watch(
 	ctx context.Context, every time.Duration, read func() (content string, err error), applied func() string,
 	change func(err error),
 ) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var last, noted string // contents or errors: of the last reading, and for which change was called
+	var last, noted string // contents or errors: the last one read, and the last one that was reported
 	for {
 		now, err := read()
 		if err != nil {

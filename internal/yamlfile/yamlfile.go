@@ -1,5 +1,5 @@
-// Package yamlfile reads files of configuration as nodes of YAML: it collects mistakes with their line, finds
-// the line of an error, which package yaml often does not know, and watches for changes.
+// Package yamlfile reads configuration files as YAML nodes: it collects mistakes with their lines, finds the
+// line of an error, which package yaml often does not know, and watches for changes.
 package yamlfile
 
 import (
@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decode returns the first two documents of a file that are not empty. One that begins and has no content may
-// be the end of a file that a template wrote.
+// Decode returns the first two documents of a file that are not empty. A template may leave an empty document
+// at the end of a file.
 func Decode(data []byte) (documents []*yaml.Node, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	for len(documents) < 2 {
@@ -33,12 +33,12 @@ func Decode(data []byte) (documents []*yaml.Node, err error) {
 	return documents, nil
 }
 
-// mostSearched bounds the size of a file, in bytes, in which Locate looks for the line of an error: it
-// reads the file about as often as the number of lines has bits.
+// mostSearched bounds the size of a file, in bytes, in which Locate looks for the line of an error: a binary
+// search decodes the file once for each step.
 const mostSearched = 64 << 10
 
-// The text of package yaml before the reason. Its line is where something began, or the line before, or
-// missing.
+// beforeReason matches the text of package yaml before the reason. Its line is where something began, or the
+// line before, or missing.
 var beforeReason = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
 // Locate returns the line of an error of Decode and its reason. The line is the first one up to which
@@ -50,7 +50,7 @@ func Locate(data []byte, err error) (line int, reason string) {
 		return 0, reason
 	}
 	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
-	// The end is moved far away, or an error at the end could have the same line by chance.
+	// The end is moved far away. Otherwise an error at the end could have the same line by chance.
 	end := strings.Repeat("\n", len(lines)+1)
 	line = 1 + sort.Search(len(lines), func(i int) bool {
 		_, cut := Decode(append(bytes.Join(lines[:i+1], nil), end...))
