@@ -7,33 +7,35 @@ import (
 	"time"
 )
 
-// A Grant is permits that a caller got.
+// A Grant is the permits that a call got.
 type Grant struct {
 	At      time.Time
 	Waited  time.Duration
 	Permits int64
-	Client  int // of its side
+	Client  int // an index in its side
 }
 
-// Grants are what one side got, and how many calls it made since the bounds hold.
+// Grants are the permits that one side got, and its calls since the bounds hold.
 type Grants struct {
 	All    []Grant
-	Asked  int
-	Served int // of these
+	Asked  int // calls
+	Served int // calls that were granted
 }
 
-// A Result is what came of one run.
+// A Result is the result of one run.
 type Result struct {
-	Go, Java             []int64       // permits of each interval, from the start
-	Part                 float64       // of Go in the permits; as all that follow since the bounds hold
-	Used                 float64       // of the limit
+	Go, Java []int64 // permits in each interval, from the start
+
+	// The rest is measured since the bounds hold.
+	Part                 float64       // of the permits that Go got
+	Used                 float64       // part of the limit
 	Index                float64       // Jain's, of processes: the median over pairs of intervals
 	Gap                  time.Duration // the longest without a permit for a side
-	Longest, LongestJava time.Duration
-	Served               float64 // part of the calls of Java
+	Longest, LongestJava time.Duration // waits
+	Served               float64       // part of the calls of Java
 }
 
-// Measure returns what came of a run that began at start.
+// Measure returns the result of a run that began at start.
 func (sc Scenario) Measure(start time.Time, golang, java Grants) (r Result) {
 	n, first := sc.Intervals(), sc.judgedFrom()
 	r.Go, r.Java = sc.perInterval(start, golang.All, -1), sc.perInterval(start, java.All, -1)
@@ -52,7 +54,7 @@ func (sc Scenario) Measure(start time.Time, golang, java Grants) (r Result) {
 	return r
 }
 
-// perInterval returns the permits of each interval that a client got, or all for -1.
+// perInterval returns the permits that a client got in each interval, or those of all clients for -1.
 func (sc Scenario) perInterval(start time.Time, grants []Grant, client int) []int64 {
 	got := make([]int64, sc.Intervals())
 	for _, g := range grants {
@@ -63,7 +65,7 @@ func (sc Scenario) perInterval(start time.Time, grants []Grant, client int) []in
 	return got
 }
 
-// index returns the median over pairs of intervals of Jain's index of processes. Java is one.
+// index returns the median over pairs of intervals of Jain's index of processes. Java counts as one process.
 func (sc Scenario) index(start time.Time, golang, java []Grant) float64 {
 	var processes [][]int64
 	for client := range sc.Go.Clients {
@@ -97,7 +99,7 @@ func Index(got []float64) float64 {
 	return sum * sum / (float64(len(got)) * squares)
 }
 
-// gap returns the longest time between two times without a grant.
+// gap returns the longest time without a grant between from and to.
 func gap(from, to time.Time, grants []Grant) (longest time.Duration) {
 	slices.SortFunc(grants, func(a, b Grant) int { return a.At.Compare(b.At) })
 	for _, g := range grants {
@@ -125,13 +127,13 @@ func sum(permits []int64) (all int64) {
 	return all
 }
 
-func median[T ~int | ~int64 | ~float64](of []T) T {
+func median[T ~int64 | ~float64](of []T) T {
 	slices.Sort(of)
 	return of[len(of)/2]
 }
 
-// of returns the median of a figure.
-func of[T ~int | ~int64 | ~float64](results []Result, figure func(Result) T) T {
+// of returns the median of a figure over the results.
+func of[T ~int64 | ~float64](results []Result, figure func(Result) T) T {
 	all := make([]T, len(results))
 	for i, r := range results {
 		all[i] = figure(r)
@@ -139,8 +141,8 @@ func of[T ~int | ~int64 | ~float64](results []Result, figure func(Result) T) T {
 	return median(all)
 }
 
-// Judge returns a line of the medians of some runs, with the first intervals of one of them, and
-// what is out of bounds; empty if nothing is.
+// Judge returns a text with the medians of some runs and the first intervals of one of them, and
+// the bounds that the medians are out of; empty if there are none.
 func (sc Scenario) Judge(results []Result) (says, wrong string) {
 	part := of(results, func(r Result) float64 { return r.Part })
 	used := of(results, func(r Result) float64 { return r.Used })

@@ -13,8 +13,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// Repeat runs a scenario n times: side by side if a run takes long. The tick of the timer of a
-// Redisson instance is random since 3.48.0, so one run says little.
+// Repeat runs a scenario n times, side by side if a run takes long. One run says little, because the tick
+// of the timer of a Redisson instance is random since 3.48.0.
 func Repeat(ctx context.Context, peer *javapeer.Peer, sc Scenario, n int) ([]Result, error) {
 	results, errs := make([]Result, n), make([]error, n)
 	var all sync.WaitGroup
@@ -80,7 +80,7 @@ func (sc Scenario) goTry(s *redistest.Scope, rdb redis.UniversalClient, name str
 // A Try is a client: it tries to acquire permits.
 type Try func(ctx context.Context, permits int64, timeout time.Duration) (bool, error)
 
-// Try returns a client of Go. It holds permits for as long as the scenario says.
+// Try returns a client of Go, which holds its permits for sc.Holds.
 func (sc Scenario) Try(l *rratelimiter.RateLimiter) Try {
 	if sc.Holds == 0 {
 		return l.TryAcquire
@@ -152,15 +152,15 @@ func Play(ctx context.Context, sc Scenario, side Side, start time.Time, clients 
 	return g, errors.Join(errs...)
 }
 
-// javaSide is the callers of Java, with Redisson instances of their own.
+// A javaSide has the callers of Java, with Redisson instances of their own.
 type javaSide struct {
 	peer    *javapeer.Peer
 	side    Side
 	clients []string
 }
 
-// connect connects the instances and uses each for a while, on another limiter that is too small.
-// After that the JVM has compiled what the run needs.
+// connect connects the instances and uses each for a while, on another limiter that is too small,
+// until the JVM has compiled the code of the run.
 func (j *javaSide) connect(
 	ctx context.Context, s *redistest.Scope, server *redistest.Server, name string,
 ) error {

@@ -25,7 +25,7 @@ type Side struct {
 	Callers    int           // of each client
 	Permits    int64         // of each call; 0 is 1
 	Timeout    time.Duration // of each call; 0 is Forever, below 0 none: tryAcquire(permits)
-	Every      time.Duration // the time from one call of a caller to the next; 0: at once
+	Every      time.Duration // the time from one call of a caller to the next; 0: none
 	From, Till int           // the intervals in which the callers come and leave; Till 0: at the end
 }
 
@@ -43,29 +43,29 @@ type Scenario struct {
 	Limit
 	Go, Java Side
 	Options  []rratelimiter.Option // of the Clients of Go
-	Holds    time.Duration         // after that long, callers of Go give back what they got; 0: they do not
+	Holds    time.Duration         // how long callers of Go hold their permits; 0: they keep them
 
-	Least, Most float64 // parts of the permits that Go gets
+	Least, Most float64 // bounds of the part of the permits that Go gets
 	Used        float64 // the least part of the limit that is used
-	Index       float64 // Jain's index of processes, Java as one of them, in two intervals; the least
+	Index       float64 // the least of Jain's index of processes, Java as one of them, in two intervals
 	Served      float64 // the least part of the calls of Java that are granted; 0 is not judged
 	Uneven      bool    // a side may get nothing, and a caller wait, for longer than an interval and 200 ms
 	After       int     // further intervals until the bounds hold
 }
 
-// Intervals is how long a run is: after the bounds hold, 4 to 40 intervals, 16 s if that is between them.
+// Intervals returns how long a run is: after the bounds hold, 16 s, but 4 intervals at least and 40 at most.
 func (sc Scenario) Intervals() int {
 	return sc.judgedFrom() + max(4, min(40, int(16*time.Second/sc.Interval)))
 }
 
-// judgedFrom is the interval from which on the bounds hold.
+// judgedFrom returns the interval from which the bounds hold.
 func (sc Scenario) judgedFrom() int {
 	return max(sc.Go.From, sc.Java.From, sc.Java.Till) + 2 + sc.After
 }
 
-// longest returns the longest wait of a caller of Go: 1.3 turns, each of which is a permit for every
-// caller, or an interval, since permits that were taken at one moment come back at one moment; and
-// 200 ms. Among many processes one may miss a round.
+// longest returns the longest wait of a caller of Go, and 200 ms: 1.3 turns, each of which is a permit for
+// every caller; or an interval, because permits that were taken at one moment come back at one moment.
+// Among many processes one may miss a round.
 func (sc Scenario) longest() time.Duration {
 	wanted := sc.Go.wants() + sc.Java.wants()
 	turn := time.Duration(wanted) * sc.Interval / time.Duration(sc.Rate)
@@ -87,10 +87,10 @@ func (sc Scenario) String() string {
 	return fmt.Sprintf("%s, %d per %v", sc.Name, sc.Rate, sc.Interval)
 }
 
-// one returns callers in one process.
+// one returns a Side of callers in one process.
 func one(callers int) Side { return Side{Clients: 1, Callers: callers} }
 
-// equal returns a scenario of as many callers on each side.
+// equal returns a scenario with the same number of callers on each side.
 func equal(limit Limit, callers int) Scenario {
 	return Scenario{
 		Name: fmt.Sprintf("%d and %d callers", callers, callers), Limit: limit,
@@ -98,7 +98,7 @@ func equal(limit Limit, callers int) Scenario {
 	}
 }
 
-// Scenarios are what docs/waiting.md promises.
+// Scenarios returns what docs/waiting.md promises.
 func Scenarios() (all []Scenario) {
 	const most = 0.95
 	second, scarce, usual := Limit{50, time.Second}, Limit{20, time.Second}, Limit{50, 400 * time.Millisecond}
