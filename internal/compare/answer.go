@@ -10,7 +10,7 @@ import (
 // or the kind of error.
 type answer struct{ result, err string }
 
-// answered returns the answer for the results of a method.
+// answered returns the answer of a method that returned a result and an error.
 func answered(result any, err error) answer {
 	if err == nil {
 		return answer{result: fmt.Sprint(result)}

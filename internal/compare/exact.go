@@ -17,9 +17,9 @@ const (
 	mostPerRecord = 1<<32 - 1
 )
 
-// expected returns what must come of a step of Go: the limiter is a sliding log, exact to
-// the ms. The permits left are always the rate less what the live records hold. The value
-// string is written and never read.
+// expected returns the outcome that a step of Go must have: the limiter is a sliding log, exact to
+// the ms. The permits left are always the rate less those of the live records. The value string is
+// written and never read.
 func (o observation) expected() (want outcome) {
 	st := o.before.clone()
 	want.answer = exactStep(&st, o.Step, o.now)
@@ -58,7 +58,7 @@ func exactStep(st *state, s Step, now int64) answer {
 	panic("no such operation: " + s.Op)
 }
 
-// fieldsOf returns the fields that are written for a rate.
+// fieldsOf returns the fields that a step writes for its rate.
 func fieldsOf(s Step) map[string]string {
 	return map[string]string{
 		"rate": decimal(s.Limit.Rate), "interval": decimal(s.Limit.Interval.Milliseconds()),
@@ -68,7 +68,7 @@ func fieldsOf(s Step) map[string]string {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// exactExpire lets the hash and the pair in force end at a time.
+// exactExpire makes the hash and the pair in force expire at a time.
 func exactExpire(st *state, at int64) {
 	p := st.inForce()
 	st.ends, p.valueEnds, p.recordsEnds = at, at, at
@@ -86,7 +86,7 @@ func exactAvailable(st state, now int64) answer {
 	return answered(max(0, min(c.rate-live.Sum(), c.rate)), nil)
 }
 
-// exactPermits does what takes permits or gives them back.
+// exactPermits takes permits or gives them back.
 func exactPermits(st *state, s Step, now int64) answer {
 	c := st.settings()
 	switch {
@@ -114,9 +114,9 @@ func exactRate(st *state, s Step, now int64) answer {
 		return yes(false)
 	}
 	_, typed := st.hash["type"]
-	keeps := s.keepsRecords() && typed && c.typ == int(s.Limit.Type)
+	keeps := s.KeepState && typed && c.typ == int(s.Limit.Type)
 	kept, ends := st.pairs[c.typ], int64(0)
-	if c.whole && c.keep <= 0 { // not that of a keep alive
+	if c.whole && c.keep <= 0 { // a time to live of a keep alive goes
 		ends = st.ends
 	}
 	*st = state{hash: fieldsOf(s), ends: ends}
@@ -179,9 +179,8 @@ func exactDrop(st *state, now int64) (left int64) {
 	return c.rate - p.records.Sum()
 }
 
-// exactLife lets the pair in force live as long as the hash. The own pair of a
-// client in a limiter that lives for ever ends when nothing in it can count any
-// more.
+// exactLife makes the pair in force live as long as the hash. A client's own pair
+// in a limiter that does not expire lives until nothing in it can count any more.
 func exactLife(st *state, c settings, now int64) {
 	p := &st.pairs[c.typ]
 	switch {
@@ -198,6 +197,6 @@ func exactLife(st *state, c settings, now int64) {
 	}
 }
 
-// lives returns for how many ms Go keeps the limiter alive: at least a second
+// lives returns the ms for which Go keeps the limiter alive: at least a second
 // longer than the interval.
 func (c settings) lives() int64 { return max(c.keep, c.interval+1000) }

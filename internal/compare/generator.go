@@ -8,7 +8,7 @@ import (
 )
 
 // stepsPerSequence is enough for a rate to be set, used up and changed a few
-// times, and little enough for a sequence to take less than a second.
+// times, and few enough for a sequence to take less than a second.
 const stepsPerSequence = 20
 
 // A generator makes sequences of steps. They depend on its seed alone.
@@ -33,8 +33,8 @@ func sequence(seed uint64) []Step {
 	return steps
 }
 
-// weights says how often each operation comes, in a hundred or so. Only
-// acquiring makes the rest worth looking at.
+// weights says how often each operation comes, in about a hundred. Without many
+// acquires the other operations would show little.
 var weights = []struct {
 	op     Operation
 	weight int
@@ -75,8 +75,8 @@ func (g *generator) step() Step {
 	return s
 }
 
-// limit returns a rate: mostly a small one that comes back while the sequence
-// runs. Sometimes it does not come back, is too large to count, or is refused.
+// limit returns a rate: mostly a small one whose permits come back while the sequence
+// runs. Some do not come back, some are too large to count, and some are refused.
 func (g *generator) limit() rratelimiter.Config {
 	c := rratelimiter.Config{Rate: int64(1 + g.IntN(20))}
 	c.Interval = time.Duration(30+g.IntN(50)) * time.Millisecond

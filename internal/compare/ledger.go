@@ -7,8 +7,8 @@ import (
 )
 
 // A ledger holds the permits that were granted and not given back, by the answers
-// alone: of all clients in OVERALL, and of Go in PER_CLIENT. The own pair of Java is left out: it
-// goes by the rate for which it was created (B9).
+// alone: to all clients in OVERALL, and to Go in PER_CLIENT. Java's own pair is left out, because
+// it follows the rate for which it was created (B9).
 type ledger map[string]grants.Grants
 
 // overall is the account of all clients. Each client also has an account of its own.
@@ -27,7 +27,7 @@ func (l ledger) check(o observation, by int) *Divergence {
 	}
 	if was.interval != is.interval {
 		for name := range l {
-			l.expire(name, o.now, was.interval) // what has come back by now does not count again
+			l.expire(name, o.now, was.interval) // permits that have come back do not count again
 		}
 	}
 	switch {
@@ -65,7 +65,7 @@ func (l ledger) take(o observation, by int, account string) *Divergence {
 	return o.diverges(fmt.Sprintf("%d permits in a window: %v", taken, l[account]), want)
 }
 
-// expire drops what does not count any more.
+// expire drops grants that no longer count.
 func (l ledger) expire(account string, now, interval int64) {
 	l[account] = l[account].Within(now, interval)
 }

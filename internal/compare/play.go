@@ -10,6 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/pause"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // The sides of a sequence, as indexes.
@@ -39,8 +40,8 @@ func (r *Runner) worker(n int) *worker {
 
 func (w *worker) close() { _ = w.client.Close() } // nothing that failed here matters
 
-// A game is a sequence on one limiter, in which both sides take turns, each by its own clock. Java
-// and Go each see a state of their own: the two differ in the client's own pair.
+// A game is a sequence on one limiter, in which both sides take turns, each by its own clock. Each
+// side sees a state of its own: the two differ in the client's own pair.
 type game struct {
 	*worker
 	name     string
@@ -55,7 +56,8 @@ type game struct {
 func (w *worker) play(ctx context.Context, steps []Step) (*Divergence, error) {
 	m := &game{worker: w, name: redistest.Name(w.t), ledger: ledger{}}
 	for i, side := range w.sides {
-		m.keys[i], m.limiters[i] = keysOf(m.name, side.id), side.limiter(m.name)
+		keys := wire.KeysOf(m.name, side.id)
+		m.keys[i], m.limiters[i] = keys.All(), side.limiter(m.name)
 		if w.Spoil != nil {
 			m.limiters[i] = w.Spoil(m.limiters[i], i == byJava)
 		}
@@ -73,7 +75,7 @@ func (w *worker) play(ctx context.Context, steps []Step) (*Divergence, error) {
 	return nil, nil
 }
 
-// step has one side do a step, and checks it.
+// step does a step on one side, and checks it.
 func (m *game) step(ctx context.Context, s *Step) (*Divergence, error) {
 	by := byGo
 	if s.Java = s.Java && javaMay(*s, m.states[byJava]); s.Java {
@@ -101,8 +103,8 @@ func (m *game) step(ctx context.Context, s *Step) (*Divergence, error) {
 	return d, nil
 }
 
-// javaMay reports whether Java may do a step. A step that harms the limit for all, as docs/faults.md
-// says, is left to Go.
+// javaMay reports whether Java may do a step. A step that harms the limit for all clients, as
+// docs/faults.md says, is left to Go.
 func javaMay(s Step, st state) bool {
 	switch s.Op {
 	case Release: // B1
@@ -116,8 +118,8 @@ func javaMay(s Step, st state) bool {
 	return true
 }
 
-// check checks a step of one side by what both see of it. Go must do what is expected; Java is held
-// to what harms others.
+// check checks a step of one side by the states that both sides see. Go must do what is expected; Java
+// must not harm others.
 func (m *game) check(s Step, by int, a answer, after [2]state, now int64) *Divergence {
 	seen := observation{s, m.states[by], now, outcome{a, after[by]}}
 	if by == byGo {
@@ -136,11 +138,11 @@ func (m *game) check(s Step, by int, a answer, after [2]state, now int64) *Diver
 	return m.ledger.check(seen, by)
 }
 
-// goDiffers is what a divergence of Go says.
+// goDiffers is the text of a divergence of Go.
 const goDiffers = "Go does not do what the model says"
 
-// untouched expects that the own pair of the side whose turn it is not stays as
-// it was. The observation is as that side sees it.
+// untouched expects that a step leaves the other side's own pair as it was. o is
+// what the other side observes.
 func untouched(o observation) *Divergence {
 	want := o.got
 	want.pairs[1] = o.before.pairs[1]

@@ -13,17 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// keysPerState is how many keys keysOf returns.
-const keysPerState = 5
-
-// keysOf returns the keys of a limiter as the client with this id sees it:
-// hash, value, permits, its own value, its own permits.
-func keysOf(name, id string) []string {
-	value, permits := "{"+name+"}:value", "{"+name+"}:permits"
-	return []string{name, value, permits, value + ":" + id, permits + ":" + id}
-}
-
-// readStates reads the states of two clients at one moment, by keysOf each.
+// readStates reads the states of two clients at one moment, by the wire.Keys of each.
 func readStates(
 	ctx context.Context, rdb redis.UniversalClient, keys [2][]string,
 ) (states [2]state, err error) {
@@ -34,7 +24,7 @@ func readStates(
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) { // of a value that is not there
+	if err != nil && !errors.Is(err, redis.Nil) { // Nil is the reply for a missing value
 		return states, err
 	}
 	var errs [2]error
@@ -44,7 +34,7 @@ func readStates(
 	return states, errors.Join(errs[:]...)
 }
 
-// readState asks for a state. take returns it once the transaction has been carried out.
+// readState queues the commands that read a state. take returns it after the transaction.
 func readState(ctx context.Context, tx redis.Pipeliner, keys []string) (take func() (state, error)) {
 	hash, ends := tx.HGetAll(ctx, keys[0]), tx.PTTL(ctx, keys[0])
 	var values [2]*redis.StringCmd
@@ -89,7 +79,7 @@ func readState(ctx context.Context, tx redis.Pipeliner, keys []string) (take fun
 	}
 }
 
-// end returns when a key with this PTTL ends.
+// end returns when a key with this PTTL expires.
 func end(pttl *redis.DurationCmd) int64 {
 	if ttl := pttl.Val(); ttl >= 0 {
 		return time.Now().Add(ttl).UnixMilli()

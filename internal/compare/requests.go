@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A requestLog keeps the last script call for each limiter that Java has sent.
+// A requestLog keeps the last script call that Java has sent for each limiter.
 type requestLog struct {
 	mu   sync.Mutex
 	last map[string][]string // by name; guarded by mu
@@ -34,7 +34,7 @@ func (l *requestLog) take(name string) []string {
 // javaTime returns the time that Java has sent with a step, in Unix ms. Not
 // every operation sends one.
 func (l *requestLog) javaTime(name string, s Step) (now int64, sent bool) {
-	const first = 3 + keysPerState // the first argument after the keys
+	const first = 3 + 5 // the first argument after the keys, of which Redisson names five
 	args, at := l.take(name), 0
 	switch {
 	case s.Op == TryAcquire:

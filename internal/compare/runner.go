@@ -17,8 +17,8 @@ const (
 	workers = 48
 	// instances is how many Redisson instances the workers share.
 	instances = 4
-	// javaTimeout is longer than a busy machine takes to answer: Redisson sends a
-	// request again when it passes, which charges it twice (B4).
+	// javaTimeout is longer than a busy machine takes to reply: after it Redisson
+	// sends the request again, which charges it twice (B4).
 	javaTimeout = time.Minute
 )
 
@@ -31,7 +31,7 @@ type side struct {
 // A Runner plays sequences on a redis-server with real Redisson instances. It
 // reads their requests on the way to the server.
 type Runner struct {
-	Spoil func(l Limiter, java bool) Limiter // makes a side wrong on purpose, to see it found
+	Spoil func(l Limiter, java bool) Limiter // makes a side wrong, so that a test sees it found
 
 	t        redistest.TB
 	rdb      *redis.Client
@@ -39,7 +39,7 @@ type Runner struct {
 	requests *requestLog
 }
 
-// Start starts a server, and instances of the peer on it. They end with the
+// Start starts a server, and Redisson instances of the peer on it. They end with the
 // test.
 func Start(ctx context.Context, t redistest.TB, peer *javapeer.Peer) *Runner {
 	t.Helper()

@@ -15,14 +15,14 @@ import (
 type state struct {
 	hash  map[string]string // nil if there is none; without the session fields of Go
 	ends  int64
-	pairs [2]pair // by type: the pair that all share, the client's own
+	pairs [2]pair // by type: the pair that all clients share, and the client's own
 }
 
 // A pair is a value string and the records beside it.
 type pair struct {
 	value       string // "" if there is none
 	valueEnds   int64
-	records     grants.Grants // in the order of Redis, of Go or of Java
+	records     grants.Grants // in the order of Redis; each is of byGo or byJava
 	recordsEnds int64
 }
 
@@ -62,7 +62,7 @@ func (p pair) number() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// like reports whether two states say the same to Java.
+// like reports whether two states are the same to Java.
 func (st state) like(other state) bool {
 	alike := (st.hash == nil) == (other.hash == nil) && maps.Equal(st.hash, other.hash) &&
 		near(st.ends, other.ends)
@@ -75,14 +75,14 @@ func (st state) like(other state) bool {
 	return alike
 }
 
-// sorted returns the records in one order: Redis keeps none in the same ms.
+// sorted returns the records in one order: Redis sorts those of the same ms by their random bytes.
 func sorted(records grants.Grants) grants.Grants {
 	return slices.SortedFunc(slices.Values(records), func(a, b grants.Grant) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Permits, b.Permits))
 	})
 }
 
-// same reports whether two records say the same to Java.
+// same reports whether two records are the same to Java.
 func same(a, b grants.Grant) bool { return a.At == b.At && a.Permits == b.Permits }
 
 // settings are the fields of the hash as numbers.
@@ -110,7 +110,7 @@ func (st state) settings() (c settings) {
 	return c
 }
 
-// near reports whether two ends are equal within a minute. Ends are set by the
-// clock of the server while the test goes on; all that the generator sets are
-// further apart.
+// near reports whether two expiries are equal within a minute. The clock of the
+// server sets them while the test runs; those that the generator sets are further
+// apart.
 func near(a, b int64) bool { return (a == 0) == (b == 0) && max(a-b, b-a) < time.Minute.Milliseconds() }

@@ -39,10 +39,6 @@ type Step struct {
 // setsRate reports whether the step is one of the three that set a rate.
 func (s Step) setsRate() bool { return s.Op == TrySetRate || s.Op == SetRate || s.Op == UpdateRate }
 
-// keepsRecords reports whether the step sets a rate and keeps the permits that
-// are taken.
-func (s Step) keepsRecords() bool { return (s.Op == SetRate || s.Op == UpdateRate) && s.KeepState }
-
 // String returns the step with the arguments of all operations.
 func (s Step) String() string {
 	side := sideNames[byGo]
@@ -62,8 +58,8 @@ func list(steps []Step) string {
 	return b.String()
 }
 
-// An observation is a step that one side did: the state before it, the time by
-// which the side judged, and the outcome.
+// An observation is a step that one side did, with the state before it, the time
+// that the side went by, and the outcome.
 type observation struct {
 	Step
 	before state
@@ -82,13 +78,13 @@ func (o outcome) like(other outcome) bool {
 	return o.answer == other.answer && o.state.like(other.state)
 }
 
-// diverges returns the divergence of an observation from what is wanted.
+// diverges returns the divergence of an observation from an outcome.
 func (o observation) diverges(says string, want outcome) *Divergence {
 	return &Divergence{Says: says, want: want, observed: o}
 }
 
-// A Divergence is a step of which the checker does not know the cause. It is
-// what a comparison must not find.
+// A Divergence is a step with an outcome that no known fault explains. A
+// comparison must not find one.
 type Divergence struct {
 	At   int // index of the step
 	Says string
