@@ -16,7 +16,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// callers are those of Go.
+// callers are the callers of Go.
 type callers struct {
 	setup   Setup
 	rdbs    []redis.UniversalClient
@@ -25,17 +25,17 @@ type callers struct {
 	log     *grants.Log
 	stop    chan struct{}
 	end     func()       // ends the callers and waits for them
-	leases  atomic.Int64 // that were asked for, or settled
+	leases  atomic.Int64 // requests for leases, or settlements of them
 
 	mu      sync.Mutex
-	calls   []ended           // guarded by mu, as all of these are
+	calls   []ended           // guarded by mu, as all below
 	last    []time.Time       // when the last grant of each Client was asked for
 	granted int               // permits
 	errors  map[string]int    // by kind
 	texts   map[string]string // the first one of each kind
 }
 
-// ended is a call that has ended: when it was due at the latest, and when it did.
+// An ended is a call that has ended: when it had to, and when it did.
 type ended struct{ due, at time.Time }
 
 func (r *Round) startCallers() *callers {
@@ -50,7 +50,7 @@ func (r *Round) startCallers() *callers {
 		rdb := r.client()
 		rdb.AddHook(redistest.Hook(func(_ context.Context, cmds ...redis.Cmder) error {
 			for _, cmd := range cmds {
-				if strings.Contains(fmt.Sprint(cmd.Args()...), "GoRLease") { // the mark of their records
+				if strings.Contains(fmt.Sprint(cmd.Args()...), "GoRLease") { // the mark of leases
 					c.leases.Add(1)
 				}
 			}
@@ -70,7 +70,7 @@ func (r *Round) startCallers() *callers {
 	return c
 }
 
-// close closes what the callers used.
+// close closes the Clients of the callers, and their connections.
 func (c *callers) close() error {
 	var err error
 	for i := range c.clients {
@@ -79,8 +79,8 @@ func (c *callers) close() error {
 	return err
 }
 
-// work calls in one of the ways there are until it is stopped. In some of them a
-// refused caller comes again soon: the grant of such a call says exactly when it was.
+// work acquires permits in one way after another until it is stopped. Some calls do not
+// wait and are repeated soon: the time of their grants is known exactly.
 func (c *callers) work(ctx context.Context, n int) {
 	const rest = 10 * time.Millisecond
 	client := n % goClients
@@ -112,7 +112,7 @@ func (c *callers) work(ctx context.Context, n int) {
 	}
 }
 
-// ask makes one call. due is when it must have ended.
+// ask makes one call. due is when it has to end.
 func ask(
 	ctx context.Context, l *rratelimiter.RateLimiter, permits int64, way int,
 ) (start, due time.Time, ok bool, err error) {
@@ -162,7 +162,7 @@ func (c *callers) grant(client int, start time.Time, permits int64) {
 	c.granted += int(permits)
 }
 
-// servedSince returns nil if each Client got permits that were asked for later.
+// servedSince returns nil if each Client got permits that it asked for after a time.
 func (c *callers) servedSince(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

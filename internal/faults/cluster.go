@@ -9,14 +9,14 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// moved are replies while nodes of a cluster change their places.
+// moved has the errors that nodes of a cluster reply while slots or roles change.
 var moved = []string{"CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN", "READONLY", "LOADING", "MASTERDOWN"}
 
-// clustered is what faults of a cluster need.
+// clustered is the Setup of faults of a cluster.
 var clustered = Setup{Kind: Clustered}
 
 // OfCluster are faults of three masters with a replica each. They leave the cluster
-// as whole as it was, with other masters perhaps.
+// whole, perhaps with other masters.
 var OfCluster = []Fault{
 	{Name: "cluster: the master is killed", Setup: clustered, Errors: moved, Break: func(r *Round) {
 		old, lost := r.owner(), r.counted()
@@ -33,12 +33,12 @@ var OfCluster = []Fault{
 			r.otherOwner(old)
 			thaw()
 			r.follows(old)
-			// What waited in its sockets it still answers, before it hears that it is none.
+			// It replies to requests that waited in its sockets before it hears of the new master.
 			r.lose(since, time.Now(), "two nodes thought that they were the master")
 			lost(time.Now())
 		}},
 	{Name: "cluster: the replica takes over", Setup: clustered, Errors: moved, Break: func(r *Round) {
-		old := r.owner() // as an administrator orders it: nothing is lost
+		old := r.owner() // an administrator orders it, so nothing is lost
 		r.must(r.replicaOf(old).Admin().ClusterFailover(r.ctx).Err())
 		r.otherOwner(old)
 		r.follows(old)
@@ -108,20 +108,20 @@ func (r *Round) moves(pause time.Duration) {
 	m.End()
 }
 
-// often does something some times while it is broken.
-func (r *Round) often(times int, what func() error) {
+// often calls breaks a number of times, in as long as a fault lasts.
+func (r *Round) often(times int, breaks func() error) {
 	for range times {
-		r.must(what())
+		r.must(breaks())
 		r.wait(broken / time.Duration(times))
 	}
 }
 
-// kills kills connections, but for that of the test.
+// kills kills connections of a kind, except that of rdb.
 func (r *Round) kills(rdb *redis.Client, kind string) error {
 	return rdb.ClientKillByFilter(r.ctx, "TYPE", kind, "SKIPME", "yes").Err()
 }
 
-// stands lets a server stand still.
+// stands freezes a server for d.
 func (r *Round) stands(s *redistest.Server, d time.Duration) {
 	thaw := s.Freeze(r.t)
 	r.wait(d)

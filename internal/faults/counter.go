@@ -12,9 +12,9 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// counted counts in Redis, beside the limiter, for a while and until lost is called. Redis keeps or forgets
-// writes in their order: if it has a step, it has all grants before that step. lost notes what Redis has
-// forgotten between the return of counted and end, when the counter is found again: all, if there is none.
+// counted increments a counter beside the limiter, for a while and then until lost is called. Redis keeps or
+// forgets writes in their order: if it has a step, it has all grants before that step. lost waits until the
+// counter can be read, and notes what Redis has forgotten by end: everything, if there is no counter.
 func (r *Round) counted() (lost func(end time.Time)) {
 	server, key := r.master(), "{"+r.Name+"}:count"
 	r.must(r.look.Del(r.ctx, key).Err())

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	redistest.VerifyNoLeaks(m)
 }
 
-// Whatever breaks and heals, the promises hold. The faults of a group share servers, one after another, but
-// for those that need more than usual; the groups mostly wait, and run beside each other.
+// Whatever breaks and heals, the promises hold. The faults of a group share servers, except those that need
+// other servers than usual. The groups mostly wait, and run in parallel.
 func TestFaults(t *testing.T) {
 	redistest.Thorough(t)
 	redistest.Require(t, "java")
@@ -68,8 +68,8 @@ func shown(t *testing.T, r *Report) *Report {
 	return r
 }
 
-// atRandom plays each fault of a cluster once, in random order, or with FAULTS_SOAK (`make soak-faults`)
-// again and again for that duration, each of them before one comes again. The first that is wrong ends it.
+// atRandom plays each fault of a cluster once, in random order; with FAULTS_SOAK (`make soak-faults`) it
+// repeats that for this duration. The first fault that breaks a promise ends it.
 func atRandom(t *testing.T, testbed *Testbed) {
 	span := redistest.Must(time.ParseDuration(cmp.Or(os.Getenv("FAULTS_SOAK"), "0s")))(t)
 	var reports []*Report

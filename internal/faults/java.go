@@ -12,8 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// javaSide is the threads of Java: half of them wait for their permits, the others
-// come again soon.
+// A javaSide has the threads of Java: half of them wait for their permits, the others
+// try again soon.
 type javaSide struct {
 	crowds []*javapeer.Crowd // none if Go is alone
 	log    *grants.Log
@@ -25,7 +25,7 @@ type javaSide struct {
 	stuck   int
 }
 
-// javaPermits is what a call of Java asks for.
+// javaPermits is how many permits a call of Java asks for.
 const javaPermits = 2
 
 func (r *Round) startJava() *javaSide {
@@ -65,7 +65,7 @@ func (j *javaSide) add(crowd int, r javapeer.CrowdResult) {
 	defer j.mu.Unlock()
 	for _, g := range r.Grants {
 		who := fmt.Sprintf("Java %d", crowd*javaCallers/2+g.Thread)
-		end := g.End.Add(time.Millisecond) // it was cut off
+		end := g.End.Add(time.Millisecond) // Java truncates to ms
 		j.log.Add(grants.Entry{Who: who, Start: g.Start, End: end, Permits: javaPermits, Dated: true})
 		j.last[who] = g.Start
 		j.granted += javaPermits
@@ -76,7 +76,7 @@ func (j *javaSide) add(crowd int, r javapeer.CrowdResult) {
 	j.stuck += r.Stuck
 }
 
-// servedSince returns nil if some thread got permits that it asked for later.
+// servedSince returns nil if some thread got permits that it asked for after a time.
 func (j *javaSide) servedSince(ctx context.Context, at time.Time) error {
 	if len(j.crowds) == 0 {
 		return nil

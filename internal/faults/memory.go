@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// OfMemory are faults of a server whose memory is full, and what that does to keys.
+// OfMemory are faults of a server whose memory is full, and evictions of keys.
 var OfMemory = []Fault{
 	{Name: "the memory is full, and nothing may go", Errors: []string{"OOM"}, Break: func(r *Round) {
 		r.config("maxmemory", "1")
@@ -33,15 +33,15 @@ var OfMemory = []Fault{
 
 // lostValue is why the limit does not hold for a while after a value was lost: Java starts with a full one,
 // and adds the permits of old records as they expire. Go sums the records once an interval, when the oldest
-// ones expire, unless Java has removed them at that moment: then in the next interval. The states of B19
-// show how Go treats a value that is lost alone.
+// ones expire, unless Java has just removed them: then in the next interval. The states of B19 show how Go
+// treats a lost value without Java.
 const lostValue = "Java takes a lost value for a new limiter, beside its old records (B19)"
 
-// lasting is for how long: more intervals than Java can hide from Go one after another.
+// lasting is how long a lost value matters: more consecutive intervals than Java can hide from Go.
 var lasting = 4 * limit.Interval
 
-// evicts removes one key some times, as an eviction does. For the duration after, the
-// limit may not hold.
+// evicts removes a key a number of times, as an eviction does. The limit need not hold
+// until after has passed.
 func (r *Round) evicts(rdb *redis.Client, times int, key string, after time.Duration, why string) {
 	r.often(times, func() error {
 		since := time.Now()
@@ -51,7 +51,7 @@ func (r *Round) evicts(rdb *redis.Client, times int, key string, after time.Dura
 	})
 }
 
-// evict fills the memory so that keys go, and those of the limiter among them.
+// evict fills the memory until Redis evicts keys, those of the limiter among them.
 func evict(r *Round) {
 	const fillers, size = 12, 64 << 10
 	admin := r.Server.Admin()

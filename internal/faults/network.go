@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// OfNetwork are faults of what lies between the callers and a server.
+// OfNetwork are faults of the network between the callers and a server, and of connection pools.
 var OfNetwork = []Fault{
 	{Name: "replies are late", Break: func(r *Round) { r.late(broken) }},
 	{Name: "connections are cut", Break: cut},
@@ -36,7 +36,8 @@ var OfNetwork = []Fault{
 		Break: func(r *Round) { r.late(broken / 2) }},
 }
 
-// OfLeases are faults around Clients that take leases. Java has none, and would use up what they need.
+// OfLeases are faults of the network around Clients that take leases. Java takes none, and would use up the
+// permits that they need.
 var OfLeases = leased("replies are late", "connections are cut", "connections are cut within a reply",
 	"replies are swallowed", "packets vanish", "nothing listens")
 
@@ -60,8 +61,8 @@ func (r *Round) late(d time.Duration) {
 
 func cut(r *Round) { r.often(10, func() error { r.Proxy.Cut(); return nil }) }
 
-// fillPools takes all connections of the go-redis clients, as a program does that
-// uses them for something slow.
+// fillPools takes all connections of the go-redis clients, like a program that uses them
+// for slow commands.
 func fillPools(r *Round) {
 	var all sync.WaitGroup
 	for _, rdb := range r.golang.rdbs {

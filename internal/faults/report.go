@@ -10,23 +10,23 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/grants"
 )
 
-// A Report is what came of a fault.
+// A Report is what callers saw of a fault.
 type Report struct {
 	Fault string
 	Limit grants.Limit
-	Wrong []string // what must not be
+	Wrong []string // broken promises
 
 	Calls, Granted int            // calls of Go, and permits
 	Errors         map[string]int // of Go, by kind
 	Back           time.Duration  // until each Client of Go was served again
-	Late           time.Duration  // of Go: how long after its timeout a caller had its result
+	Late           time.Duration  // the longest that a caller of Go had its result after its timeout
 	Worst          grants.Window
 	Losses         []grants.Loss
 	Lost           int64 // permits that were not back after an interval
 
 	JavaGranted int
 	JavaErrors  map[string]int
-	JavaStuck   int // threads that Redisson never let go
+	JavaStuck   int // threads whose calls never returned
 	JavaBack    time.Duration
 }
 
@@ -34,7 +34,7 @@ func (r *Report) wrong(format string, args ...any) {
 	r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
 }
 
-// String returns all in a line.
+// String returns the report as a line, and a line for each broken promise.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: Go %d calls, %d permits, back after %v, late %v, errors %s", r.Fault, r.Calls,

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// warmth is how long all work before something breaks, and again after both sides
+	// warmth is how long both sides work before something breaks, and again after both
 	// are served.
 	warmth = 450 * time.Millisecond
 	// patience is how long both sides may take to be served again. Redisson takes
-	// longest: it looks for a lost master only now and then.
+	// longest: it seldom looks for a lost master.
 	patience = 30 * time.Second
-	// tolerance is how late a caller may be, on a busy machine: less than the attempts of go-redis take on
-	// a silent server. Fake time proves the promise of 30 ms (test/fallback, test/waiting).
+	// tolerance is how late a caller may be on a busy machine: less than the attempts of go-redis take on
+	// a silent server. Tests in fake time prove the promise of 30 ms (test/fallback, test/waiting).
 	tolerance = 2 * time.Second
 )
 
-// A Round is one fault, and the callers on one limiter meanwhile.
+// A Round is one fault, and the callers of one limiter meanwhile.
 type Round struct {
 	*Testbed
 	Fault  Fault
@@ -37,7 +37,7 @@ type Round struct {
 	java   *javaSide
 }
 
-// Play plays a fault. If the testbed fails, so does t; what the callers saw is in the report.
+// Play plays a fault and returns what the callers saw. If the testbed fails, so does t.
 func (s *Testbed) Play(t testing.TB, f Fault) *Report {
 	testbed := *s
 	testbed.t = t
@@ -59,12 +59,12 @@ func (r *Round) setRate() {
 	r.must(c.RateLimiter(r.Name).SetRate(r.ctx, rratelimiter.Overall, limit.Rate, limit.Interval))
 }
 
-// work has both sides work while the fault is there, and until all is well again.
+// work runs both sides during the fault, and until both are served again.
 func (r *Round) work() {
 	r.golang = r.startCallers()
 	defer r.golang.end()
 	r.java = r.startJava()
-	defer func() { // also if the testbed fails, and beside the callers of Go
+	defer func() { // also if the testbed fails; both sides end at the same time
 		stopped := make(chan error)
 		go func() { stopped <- r.java.end(r.ctx) }()
 		r.golang.end()
@@ -82,8 +82,8 @@ func (r *Round) work() {
 	r.wait(warmth)
 }
 
-// served waits until both sides were granted permits that were asked for after a
-// moment, and notes how long that took.
+// served waits until both sides were granted permits that they asked for after since,
+// and notes how long that took.
 func (r *Round) served(since time.Time) error {
 	const look = 20 * time.Millisecond
 	r.report.Back, r.report.JavaBack = 0, 0
@@ -106,7 +106,7 @@ func (r *Round) served(since time.Time) error {
 	}
 }
 
-// judge looks at what the callers saw.
+// judge reports what the callers saw.
 func (r *Round) judge() {
 	r.report.Worst = r.setup.limit().Worst(r.Log, grants.Slack)
 	if err := r.setup.limit().Check(r.Log); err != nil {
@@ -134,8 +134,8 @@ func (r *Round) judge() {
 	}
 }
 
-// settle waits for an interval after the last call and expects all permits to be back,
-// and the keys to say so.
+// settle waits for an interval after the last call and expects all permits to be back in
+// the keys.
 func (r *Round) settle() {
 	const later = 20 * time.Millisecond
 	rate, span := r.setup.limit().Rate, r.setup.limit().Interval
@@ -161,7 +161,7 @@ func (r *Round) settle() {
 	r.invariant()
 }
 
-// invariant expects what is left and what is outstanding to add up to the rate.
+// invariant expects the value and the outstanding permits to add up to the rate.
 func (r *Round) invariant() {
 	l := redistest.Must(inspect.Read(r.ctx, r.look, r.Name, inspect.Most))(r.t)
 	if p := l.Shared(); !p.Checked || !p.HasValue || p.Drift != 0 {

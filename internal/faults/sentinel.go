@@ -29,8 +29,8 @@ var OfSentinel = []Fault{
 		Break: func(r *Round) {
 			since := time.Now()
 			r.Sentinel.Stall(r.t)
-			// Until the sentinels tell it, the old one thinks that it is a master, and serves
-			// all clients that have a connection to it.
+			// Until the sentinels notify it, the old master serves all clients that have a
+			// connection to it.
 			r.settled()
 			r.lose(since, time.Now(), "two servers thought that they were the master")
 		},

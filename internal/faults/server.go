@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// broken is how long most faults last: longer than all callers wait.
+// broken is how long most faults last: longer than any caller waits.
 const broken = 600 * time.Millisecond
 
 // OfServer are faults of one server, and of its data.
@@ -36,7 +36,7 @@ var OfServer = []Fault{
 	{Name: "the disk cannot be written", Errors: []string{"MISCONF"}, Break: misconf},
 	{Name: "the server is a replica for a moment", Errors: []string{"READONLY"},
 		Break: func(r *Round) { r.replica("yes") }},
-	{Name: "the server is a replica without a master, and tells nothing old",
+	{Name: "the server is a replica without a master, and serves no stale data",
 		Errors: []string{"MASTERDOWN", "READONLY"}, Break: func(r *Round) { r.replica("no") }},
 	{Name: "the server loads its data", Errors: []string{"LOADING"}, Break: loading},
 	{Name: "a script of another program does not end", Errors: []string{"BUSY"},
@@ -47,7 +47,7 @@ var OfServer = []Fault{
 		Setup: Setup{Clocked: true, Alone: true}, Break: func(r *Round) { r.steps(-time.Hour, 0) }},
 }
 
-// kill kills the server in the midst of all, and starts it again.
+// kill kills the server while callers use it, and starts it again.
 func kill(r *Round) {
 	lost := r.counted()
 	r.Server.Stop()
@@ -62,8 +62,8 @@ func (r *Round) pauses(mode string) {
 	r.wait(broken)
 }
 
-// misconf lets a save fail, for a directory is where the file should go. Then Redis
-// refuses writes.
+// misconf makes a save fail, by a directory in the place of the file. Then Redis refuses
+// writes.
 func misconf(r *Round) {
 	admin := r.Server.Admin()
 	inTheWay := filepath.Join(redistest.Must(admin.ConfigGet(r.ctx, "dir").Result())(r.t)["dir"], "dump.rdb")
@@ -84,7 +84,7 @@ func misconf(r *Round) {
 	r.config("save", "")
 }
 
-// replica makes the server a replica of one that does not exist. It keeps its data.
+// replica makes the server a replica of a master that does not exist. It keeps its data.
 func (r *Round) replica(stale string) {
 	r.config("replica-serve-stale-data", stale)
 	r.must(r.Server.Admin().ReplicaOf(r.ctx, "127.0.0.1", "1").Err())
@@ -92,12 +92,12 @@ func (r *Round) replica(stale string) {
 	r.must(r.Server.Admin().ReplicaOf(r.ctx, "NO", "ONE").Err())
 }
 
-// patient returns a client for a command that lasts.
+// patient returns a client for a slow command.
 func (r *Round) patient() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: r.Server.Addr, MaxRetries: -1, ReadTimeout: patience})
 }
 
-// loading has the server load its data again, slowly.
+// loading makes the server load its data again, slowly.
 func loading(r *Round) {
 	const keys, each = 3000, 250 * time.Microsecond
 	admin := r.patient()
@@ -113,7 +113,7 @@ func loading(r *Round) {
 	r.config("key-load-delay", "0")
 }
 
-// busy runs a script without an end, and kills it.
+// busy runs an endless script, and kills it.
 func busy(r *Round) {
 	endless := r.patient()
 	defer endless.Close()
@@ -129,7 +129,7 @@ func busy(r *Round) {
 	<-ended
 }
 
-// steps sets the clock of the server, some times.
+// steps sets the clock of the server to each of clocks in turn.
 func (r *Round) steps(clocks ...time.Duration) {
 	was := time.Duration(0)
 	for _, clock := range clocks {

@@ -16,12 +16,11 @@ import (
 // limit is shared by all callers of a round, and too small for all of them.
 var limit = grants.Limit{Rate: 50, Interval: 400 * time.Millisecond}
 
-// wide is shared where Go takes leases: it is about what all want, for nothing is leased where many calls are
-// refused.
+// wide is the limit where Go takes leases: about what all callers want, because nothing is leased where many
+// calls are refused.
 var wide = grants.Limit{Rate: 600, Interval: 400 * time.Millisecond}
 
-// goClients is the number of Clients of Go, goCallers that of their callers, and
-// javaCallers that of the threads of Java.
+// The numbers of Clients of Go, of their callers, and of threads of Java.
 const (
 	goClients   = 3
 	goCallers   = 8
@@ -64,7 +63,7 @@ type Testbed struct {
 	Sentinel *redistest.Sentinel
 	Cluster  *redistest.Cluster
 
-	t        testing.TB // of which the testbed is, or the round under way
+	t        testing.TB // the test of the testbed, or of the round under way
 	ctx      context.Context
 	setup    Setup
 	setClock func(time.Duration) // of the Server
@@ -79,7 +78,7 @@ func NewTestbed(t testing.TB, peer *javapeer.Peer, setup Setup) *Testbed {
 	if setup.Alone {
 		return s
 	}
-	// Their defaults would make each round last for half a minute.
+	// With Redisson's defaults each round would take half a minute.
 	connect = append(connect, javapeer.Timeout(500*time.Millisecond), javapeer.RetryAttempts(2),
 		javapeer.PingInterval(500*time.Millisecond), javapeer.ScanInterval(500*time.Millisecond))
 	for range 2 {
@@ -127,8 +126,8 @@ func (r *Round) master() *redistest.Server {
 }
 
 // hasten makes sentinels look at their servers more often. Otherwise they would take
-// 10 s to see that a server still thinks that it is the master. Sentinels before 7.0
-// have no such setting.
+// 10 s to see that a former master still acts as one. Sentinels before 7.0 have no such
+// setting.
 func (s *Testbed) hasten() {
 	for _, addr := range s.Sentinel.Addrs {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
@@ -137,7 +136,7 @@ func (s *Testbed) hasten() {
 	}
 }
 
-// look returns a client for looking at keys, which no fault of the network hits.
+// look returns a client for reading keys, which bypasses the faults of the network.
 func (s *Testbed) look() redis.UniversalClient {
 	if s.setup.Kind == Single {
 		return redis.NewClient(&redis.Options{Addr: s.Server.Addr})
@@ -145,8 +144,8 @@ func (s *Testbed) look() redis.UniversalClient {
 	return s.client()
 }
 
-// client returns a new client of go-redis. It gives up a reply after a second, so
-// that rounds are short; all else is the default.
+// client returns a new client of go-redis with its defaults, except that it gives up a
+// reply after a second, so that rounds are short.
 func (s *Testbed) client() redis.UniversalClient {
 	const patience = time.Second
 	switch s.setup.Kind {
