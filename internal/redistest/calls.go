@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Calls returns how often a server was sent one of these commands, including those that it refused to carry
-// out. The names are those of INFO: in lower case, as in "evalsha".
+// Calls returns how often a server was sent one of these commands, including refused ones. The names are
+// those of INFO: in lower case, as in "evalsha".
 func Calls(t TB, rdb redis.Cmdable, commands ...string) (n int64) {
 	t.Helper()
 	stats := Must(rdb.Info(context.Background(), "commandstats").Result())(t)

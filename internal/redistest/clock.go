@@ -15,9 +15,8 @@ import (
 //go:embed testdata/clock.c
 var clockSource []byte
 
-// StartClocked starts a redis-server whose clock can be set, as an administrator or
-// a wrong time server does. set makes it go by d from the clock of the machine, at
-// once. It needs Linux and a C compiler.
+// StartClocked starts a redis-server whose clock can be set. set makes the clock differ
+// by d from that of the machine, at once. It needs Linux and a C compiler.
 func StartClocked(t TB, args ...string) (s *Server, set func(d time.Duration)) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
 // Cluster is a running Redis Cluster that serves all slots.
@@ -17,9 +19,6 @@ type Cluster struct {
 
 	masters int
 }
-
-// slots is the number of hash slots of every cluster.
-const slots = 16384
 
 // ClusterOption changes what StartCluster starts.
 type ClusterOption func(*clusterConfig)
@@ -69,8 +68,8 @@ func StartCluster(t TB, opts ...ClusterOption) *Cluster {
 var replicaArgs = []string{"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"}
 
 // meet introduces each node to all nodes before it. If each met only the first,
-// they would need seconds longer to hear of one another. Each gets its own epoch
-// before: nodes with the same epoch first have to settle which of them is right.
+// they would need seconds longer to hear of one another. Each first gets its own
+// epoch, because nodes with the same epoch have to settle whose claim counts.
 func (c *Cluster) meet(t TB) {
 	t.Helper()
 	ctx := context.Background()
@@ -92,7 +91,7 @@ func (c *Cluster) meet(t TB) {
 func (c *Cluster) assign(t TB) {
 	t.Helper()
 	for i, s := range c.Servers[:c.masters] {
-		from, to := i*slots/c.masters, (i+1)*slots/c.masters-1
+		from, to := i*wire.Slots/c.masters, (i+1)*wire.Slots/c.masters-1
 		if err := s.Admin().ClusterAddSlotsRange(context.Background(), from, to).Err(); err != nil {
 			t.Fatalf("redistest: slots of %s: %v", s.Addr, err)
 		}
@@ -114,8 +113,8 @@ func (c *Cluster) replicate(t TB) {
 	}
 }
 
-// complete returns nil if s serves, knows the role of each node and, when it is
-// a replica, has its copy.
+// complete returns nil if s serves, knows the role of each node and, if it is
+// a replica, follows its master.
 func (c *Cluster) complete(s *Server) error {
 	info, err := s.Admin().ClusterInfo(context.Background()).Result()
 	if err != nil {
@@ -156,10 +155,10 @@ func (c *Cluster) roles(nodes string) error {
 	return nil
 }
 
-// Agree returns when all nodes list the same slots and epochs for each node. After
-// that slots may be moved. A node that has not heard of the last move would take a
-// slot without a new epoch. Then a message that the former owner sent before would
-// take the slot away again, and the node would delete its keys.
+// Agree returns when all nodes list the same slots and epochs for each node. Slots may
+// be moved only then: a node that has not heard of the last move would take a slot
+// without a new epoch, an older message of the former owner would take the slot away
+// again, and the node would delete its keys.
 func (c *Cluster) Agree(t TB) {
 	t.Helper()
 	Until(t, "agreement of the cluster", func() error {

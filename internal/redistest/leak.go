@@ -23,11 +23,11 @@ const atOnce = 4
 // leave goroutines behind, and exits. Four tests that call Parallel run at a time, unless
 // the flag -parallel says how many.
 func VerifyNoLeaks(m interface{ Run() int }) {
-	if !flag.Parsed() { // it is the default then, and Run reads the flags
+	if !flag.Parsed() { // this sets the default, and Run reads the flags
 		_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
 	}
 	before := gleak.Goroutines()
-	if code := m.Run(); code != 0 { // a test that broke off explains what is left
+	if code := m.Run(); code != 0 { // a test that failed may leave goroutines
 		os.Exit(code)
 	}
 	// Goroutines of a closed client end a little later.

@@ -34,7 +34,7 @@ const (
 	stream // after this request the connection carries messages
 )
 
-// linkBuffer is as much as one read of a socket usually returns.
+// linkBuffer is as large as one read of a socket usually returns.
 const linkBuffer = 16 << 10
 
 func newLink(p *Proxy, client, server *net.TCPConn) *link {
@@ -47,8 +47,8 @@ func (c *link) close() {
 	_ = c.server.Close()
 }
 
-// flushFirst sends what was collected before it waits for more. So a pipeline
-// leaves in as few packets as it came in, and nothing is kept.
+// flushFirst flushes before it waits for more. So a pipeline leaves in as few packets
+// as it came in, and nothing is held back.
 type flushFirst struct {
 	net.Conn
 	flush func() error
@@ -73,7 +73,7 @@ func (c *link) up() {
 		if c.lost.Load() {
 			continue
 		}
-		// A line of words, as people type it, is no request here.
+		// A request in the inline form, as people type it, is passed on without a look.
 		if args, err := proto.ReadStrings(request); err == nil && len(args) > 0 {
 			streaming = streaming || c.register(args, w)
 		}
@@ -85,12 +85,12 @@ func (c *link) up() {
 	_ = c.server.CloseWrite()
 }
 
-// register enters the fate of the reply to a request. It holds the request back if a
+// register notes the fate of the reply to a request, and holds the request back if a
 // rule says so. It reports whether messages come after that reply.
 func (c *link) register(args []string, w *bufio.Writer) (streaming bool) {
 	gate, f := c.p.rules.judge(args)
 	if gate != nil {
-		_ = w.Flush() // what came before must not wait
+		_ = w.Flush() // earlier requests must not wait
 		c.p.held.Add(1)
 		select {
 		case <-gate:
@@ -107,7 +107,7 @@ func (c *link) register(args []string, w *bufio.Writer) (streaming bool) {
 	return f == stream
 }
 
-// An awaited is what becomes of the reply to a request.
+// An awaited is a request without a reply so far.
 type awaited struct {
 	fate   fate
 	script bool // the request runs a script
@@ -157,9 +157,9 @@ func (c *link) answered(kind byte) fate {
 	return first.fate
 }
 
-// pass sends a frame to the client, or hangs up instead. The loop of
-// down goes on after hanging up: when the client is gone, up closes the other
-// direction, the server leaves, and the loop ends.
+// pass sends a frame to the client, or hangs up instead. The loop of down continues
+// after that: when the client is gone, up closes the other direction, the server leaves,
+// and the loop ends.
 func (c *link) pass(frame string, f fate) {
 	if f != swallow && f != tear {
 		c.send(frame)

@@ -60,7 +60,7 @@ func MiniClient(t TB, m *miniredis.Miniredis, mods ...func(*redis.Options)) *red
 		},
 		// A goroutine that waits for a connection takes a timer from a pool that
 		// go-redis has for the whole process. A timer from one bubble panics in
-		// the next. With so many connections none waits; a mod that sets fewer
+		// the next. With 4096 connections no goroutine waits; a mod that sets fewer
 		// brings the panic back.
 		PoolSize: 4096,
 		// A dial that fails because m is closed must not be repeated after the bubble has ended.
@@ -69,9 +69,9 @@ func MiniClient(t TB, m *miniredis.Miniredis, mods ...func(*redis.Options)) *red
 	return newClient(t, opts, append([]func(*redis.Options){quiet}, mods...))
 }
 
-// A roomy connection takes what is written at once, as one over TCP does with the little
-// that fits its buffers. A pipe has none: a PubSub that subscribes while its server sends
-// it a message would wait for that server, which waits for the PubSub.
+// A roomy connection buffers what is written, as TCP does. A pipe has no buffer: a PubSub
+// that subscribes while its server sends it a message would wait for that server, which
+// waits for the PubSub.
 type roomy struct {
 	net.Conn
 	wake chan struct{} // capacity one
@@ -87,7 +87,7 @@ func newRoomy(conn net.Conn) *roomy {
 	return r
 }
 
-// Write is that of a net.Conn. An error is that of an earlier write.
+// Write buffers p. It returns the error of an earlier write.
 func (r *roomy) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +99,7 @@ func (r *roomy) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close is that of a net.Conn. It ends the goroutine.
+// Close closes the connection and ends its goroutine.
 func (r *roomy) Close() error {
 	err := r.Conn.Close()
 	r.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Monitor begins to note the commands that the server carries out (MONITOR), those of scripts
-// included. The function it returns ends that and returns their names in lower case, in order.
+// Monitor notes the commands that the server carries out (MONITOR), including those of scripts,
+// until stop is called. stop returns their names in lower case, in order.
 func (s *Server) Monitor(t TB) (stop func() []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr)
@@ -33,7 +33,7 @@ func (s *Server) Monitor(t TB) (stop func() []string) {
 	}()
 	return func() []string {
 		t.Helper()
-		last, err := net.Dial("tcp", s.Addr) // a client of go-redis would say more
+		last, err := net.Dial("tcp", s.Addr) // go-redis would send other commands
 		if err == nil {
 			defer last.Close()
 			_, err = last.Write([]byte("ECHO \"" + end + "\"\r\n"))

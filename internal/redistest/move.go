@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Node returns the place in Servers of the master that has a key, as soon as there is one. Nodes that are
-// gone or stand still hold up nothing.
+// Node returns the index in Servers of the master that has a key, as soon as there is one. Nodes that are
+// stopped or frozen delay it little.
 func (c *Cluster) Node(t TB, key string) (node int) {
 	t.Helper()
 	Until(t, "a node that has "+key, func() error {
@@ -58,7 +58,7 @@ func (c *Cluster) Move(t TB, key string, dst *Server) *Move {
 	return m
 }
 
-// Keys moves n keys at most. It returns how many it has moved.
+// Keys moves at most n keys, and returns how many it has moved.
 func (m *Move) Keys(n int) int {
 	m.t.Helper()
 	keys := Must(m.Src.Admin().ClusterGetKeysInSlot(context.Background(), int(m.slot), n).Result())(m.t)

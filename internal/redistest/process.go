@@ -15,7 +15,7 @@ type process struct {
 	done chan struct{} // closed when it has ended and was waited for
 }
 
-// startProcess runs binary in dir, and keeps its output there in a file. A file
+// startProcess runs binary in dir, and keeps its output in a file there. A file
 // needs no goroutine that copies, and can be read after the process has ended.
 func startProcess(binary, dir string, args ...string) (*process, error) {
 	p := &process{
@@ -42,9 +42,7 @@ func startProcess(binary, dir string, args ...string) (*process, error) {
 // sends the parent-death signal when the thread that forked ends, not when the
 // process does. If the fork were done on the caller's thread, any goroutine that
 // ends while it is locked to that thread would kill the server in the middle of a
-// test. Here the thread cannot end before the child has ended. It costs nothing:
-// waiting blocks a thread anyway. The goroutine ends with the child, so leak
-// checks need no exception.
+// test. Here the thread cannot end before the child has ended.
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

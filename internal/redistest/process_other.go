@@ -4,6 +4,5 @@ package redistest
 
 import "syscall"
 
-// dieWithParent does nothing here: a server outlives a test binary that is killed,
-// and has to be ended by hand.
+// dieWithParent does nothing here: a server outlives a test binary that is killed.
 func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -9,9 +9,8 @@ import (
 )
 
 // Proxy stands between clients and one server and does what a bad network does: it
-// loses a reply, is slow, delivers late, breaks. It parses requests and replies,
-// also in pipelines, so it knows which reply belongs to which request. Without a
-// fault it costs one more hop over loopback.
+// loses replies, delays them, and breaks connections. It parses requests and replies,
+// also in pipelines, so it knows which reply belongs to which request.
 //
 // A connection that subscribes (or monitors) carries messages without a request
 // from then on. They are passed on, delayed and counted, but requests of that
@@ -20,7 +19,7 @@ import (
 //
 // The methods may be called from any goroutine, Up only from that of the test.
 type Proxy struct {
-	Addr string // where clients connect to
+	Addr string // for clients
 
 	t       TB
 	target  string
@@ -106,9 +105,8 @@ func (p *Proxy) add(c *link) bool {
 // late but not slow: those of a pipeline are all d late, not d apart.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
-// Cut closes all connections to clients now. The server still executes what it was
-// sent, and a request that is held stays held: it is on its way, and the end of
-// its connection does not cancel it.
+// Cut closes all connections to clients now. The server still executes requests that
+// were sent, and a request that is held stays held.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,9 +115,9 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Vanish throws away what comes over the open connections, from either side, and
-// reports nothing, as a firewall does that has forgotten them. New connections fare the
-// same until appear is called. Those that were lost stay so.
+// Vanish throws away everything that comes over the open connections, from either side,
+// as a firewall does that has forgotten them. So it does with new connections until
+// appear is called. Connections that were lost stay lost.
 func (p *Proxy) Vanish() (appear func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +132,7 @@ func (p *Proxy) Vanish() (appear func()) {
 	}
 }
 
-// Down refuses new connections. Those that are open stay open; see Cut.
+// Down refuses new connections. Open ones stay open; see Cut.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +160,8 @@ func (p *Proxy) Up() {
 	})
 }
 
-// Held returns how many requests have been held back so far, including those that
-// were released. A test waits for it to know that a request has come.
+// Held returns how many requests have been held back so far, including released ones.
+// A test can wait for it to know that a request has come.
 func (p *Proxy) Held() int64 { return p.held.Load() }
 
 // ScriptsRun returns how many scripts the server has replied to, whatever becomes of the reply.

@@ -8,11 +8,11 @@ import (
 
 // rule says what happens to the next requests that match.
 type rule struct {
-	left  int // how many more, or less than 0 for no end
+	left  int // how many more requests; below 0 for no end
 	match func(args []string) bool
-	gate  chan struct{} // the request waits until this is closed; nil: its reply has this fate
+	gate  chan struct{} // a request waits until gate is closed; if gate is nil, its reply has this fate
 	fate  fate
-	see   func(args []string) // called for all requests, changes nothing; match and gate are nil then
+	see   func(args []string) // called for all requests; then match and gate are nil
 }
 
 // rules are the rules in force, oldest first.
@@ -23,8 +23,7 @@ type rules struct {
 
 // SwallowReply lets the next n EVALSHA or EVAL requests reach the server, drops
 // each reply and cuts its connection: the client cannot know that the script has
-// run. An EVALSHA whose reply is NOSCRIPT also counts; load the script before if
-// the reply of the script is to be lost.
+// run. An EVALSHA whose reply is NOSCRIPT also counts, so load the script before.
 func (p *Proxy) SwallowReply(n int) { p.SwallowReplyTo(n, IsScript) }
 
 // IsScript reports whether a command runs a script.
@@ -46,14 +45,13 @@ func (p *Proxy) TearReply(n int) {
 }
 
 // Hold holds back every request that arrives from now on until release is called.
-// They go out then, even if their clients have left. The order on each connection
-// is kept. For a late first copy that the second overtakes, see HoldNext.
+// Then they go out, in the order of each connection, even if their clients have left.
 func (p *Proxy) Hold() (release func()) {
 	return p.HoldNext(-1, func([]string) bool { return true })
 }
 
 // HoldNext holds back the next n requests that match accepts, and all that follow
-// them on their connections, until release is called; n < 0 means all. Others
+// them on their connections, until release is called; n < 0 means all. Other requests
 // pass: with n = 1 and Cut the client sends a second copy, which overtakes the
 // first. For match see SwallowReplyTo. Another rule may swallow the reply of a
 // request that is held.
@@ -66,17 +64,16 @@ func (p *Proxy) HoldNext(n int, match func(args []string) bool) (release func())
 	})
 }
 
-// Observe calls see for each request as it comes in, until stop is called: before
-// the server gets it, also if it is held, and so before the client has the reply.
-// For how see is called see SwallowReplyTo; it may keep args.
+// Observe calls see for each request as it comes in, also if it is held, until stop is
+// called. SwallowReplyTo says how see is called; it may keep args.
 func (p *Proxy) Observe(see func(args []string)) (stop func()) {
 	r := &rule{left: -1, see: see}
 	p.rules.add(r)
 	return func() { p.rules.remove(r) }
 }
 
-// ObserveReplies calls see for each reply from now on: when the server has sent it, and
-// before the client gets it. Replies on several connections call it at the same time.
+// ObserveReplies calls see for each reply from now on, before the client gets it. Replies
+// on several connections call it at the same time.
 func (p *Proxy) ObserveReplies(see func()) { p.see.Store(&see) }
 
 func (s *rules) add(r *rule) {

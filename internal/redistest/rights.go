@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Rights returns the rights that a page of the docs gives to a user: what follows the
-// name in one of its ACL SETUSER, counted from 1.
+// Rights returns the rights that a page of the docs gives to a user: those after the
+// name in the ACL SETUSER with this number, counted from 1.
 func Rights(t TB, page, user string, which int) []string {
 	t.Helper()
 	rules := strings.Split(read(t, page), "> ACL SETUSER "+user+" ")
@@ -21,7 +21,7 @@ func Rights(t TB, page, user string, which int) []string {
 	return strings.Fields(rule)
 }
 
-// Listed returns the rights that a page lists behind some words, up to the end of the sentence.
+// Listed returns the rights that a page lists after some words, up to the end of the sentence.
 func Listed(t TB, page, words string) (rights []string) {
 	t.Helper()
 	_, list, found := strings.Cut(read(t, page), words)

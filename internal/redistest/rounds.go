@@ -14,8 +14,8 @@ func Thorough(t *testing.T) {
 	}
 }
 
-// Rounds returns how many rounds a spec plays that draws them at random: n, ROUNDS times as many if the
-// environment has it, or else a quarter with -short. So n is what finds a fault that is easy to find.
+// Rounds returns how many random rounds a test plays: n, or ROUNDS times n if the environment sets ROUNDS,
+// or else a quarter of n with -short.
 func Rounds(t TB, n int) int {
 	t.Helper()
 	text := os.Getenv("ROUNDS")

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Scope is the TB of a program that is no test. Everything that is started in it
+// A Scope is the TB of a program that is not a test. Everything that is started in it
 // ends with it. The zero value is ready to use.
 type Scope struct{ cleanups []func() }
 
@@ -34,7 +34,7 @@ func (s *Scope) Skipf(format string, args ...any) { s.Fatalf(format, args...) }
 type failure struct{ error }
 
 // End runs the cleanups, the last one first. cause is the recovered value: a panic
-// of Fatalf becomes an error, any other panic goes on.
+// of Fatalf becomes an error, and any other panic continues.
 func (s *Scope) End(cause any, err *error) {
 	for _, f := range slices.Backward(s.cleanups) {
 		f()

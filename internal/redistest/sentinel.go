@@ -25,9 +25,9 @@ type Sentinel struct {
 	watchers []*redis.SentinelClient
 }
 
-// StartSentinel starts the five servers, with args appended to the command
-// lines of master and replica, and returns when all know of each other, so that
-// a failover can begin. They end with the test.
+// StartSentinel starts a master, a replica and three sentinels, with args appended
+// to the command lines of master and replica, and returns when all know of each
+// other, so that a failover can begin. They end with the test.
 func StartSentinel(t TB, args ...string) *Sentinel { t.Helper(); return StartSentinels(t, 1, args...) }
 
 // StartSentinels is StartSentinel with a number of replicas.
@@ -54,7 +54,7 @@ func StartSentinels(t TB, replicas int, args ...string) *Sentinel {
 }
 
 // watch starts one more sentinel. A sentinel keeps what it learns in its config
-// file, and refuses to start without one. A failed election is repeated after twice
+// file, and refuses to start without one. It repeats a failed election after twice
 // the failover-timeout.
 func (s *Sentinel) watch(t TB, host, port string) {
 	t.Helper()
@@ -97,8 +97,8 @@ func (s *Sentinel) watching(w *redis.SentinelClient) error {
 }
 
 // Failover kills the master and returns when a replica has been promoted and all
-// sentinels say so. Master and that replica have changed places then. The dead server
-// is stopped; some time after a Restart the sentinels make it a replica.
+// sentinels say so. That replica is then the Master. Some time after a Restart of the
+// dead server, the sentinels make it a replica.
 func (s *Sentinel) Failover(t TB) {
 	t.Helper()
 	former := s.Master
@@ -108,8 +108,8 @@ func (s *Sentinel) Failover(t TB) {
 	s.downAfter(t, patience)
 }
 
-// Switch is Failover with a master that is well. It returns when all other servers that
-// run follow the new master: until the former one does, two servers accept writes, and
+// Switch is Failover with a healthy master. It returns when all other running servers
+// follow the new master: until the former one does, two servers accept writes, and
 // clients may talk to either.
 func (s *Sentinel) Switch(t TB) {
 	t.Helper()
@@ -131,7 +131,7 @@ func (s *Sentinel) Switch(t TB) {
 	s.settled(t)
 }
 
-// Stall is Switch with a master that stands still until another one is promoted.
+// Stall is Switch with a master that is frozen until another one is promoted.
 func (s *Sentinel) Stall(t TB) {
 	t.Helper()
 	former := s.Master
@@ -143,9 +143,9 @@ func (s *Sentinel) Stall(t TB) {
 	s.settled(t)
 }
 
-// soon is how long a master must be silent to be taken for dead while it is. At other
-// times that is patience: on a busy machine a master that is well may be silent for
-// seconds, and no spec expects a failover then.
+// soon is how long a dead or frozen master must be silent to be taken for dead. At other
+// times it is patience, because on a busy machine a healthy master may be silent for
+// seconds, and no test expects a failover then.
 const soon = 500 * time.Millisecond
 
 // downAfter sets how long a master must be silent to be taken for dead.
@@ -159,7 +159,7 @@ func (s *Sentinel) downAfter(t TB, silent time.Duration) {
 	}
 }
 
-// promoted returns when another server than the former master is the master.
+// promoted returns when a server other than the former master is the master.
 func (s *Sentinel) promoted(t TB, former *Server) {
 	t.Helper()
 	Until(t, "promotion", func() error {
@@ -170,15 +170,15 @@ func (s *Sentinel) promoted(t TB, former *Server) {
 	})
 }
 
-// settled returns when one server is the master and all other running servers follow it. The master may
-// be the former one again, if it was silent for long enough meanwhile.
+// settled returns when one server is the master and all other running servers follow it. The former master
+// may be the master again, if the new one was silent for long enough meanwhile.
 func (s *Sentinel) settled(t TB) {
 	t.Helper()
 	Until(t, "one master", s.Whole)
 }
 
-// Whole returns nil if one server is the master by its own word and that of all sentinels, and all other
-// running servers follow it.
+// Whole returns nil if one server and all sentinels say that this server is the master, and all other running
+// servers follow it.
 func (s *Sentinel) Whole() error {
 	s.follow()
 	err := errors.Join(s.names(s.Master), isMaster(s.Master))
@@ -190,7 +190,7 @@ func (s *Sentinel) Whole() error {
 	return err
 }
 
-// FollowedBy returns nil if r is a replica of s that has its copy.
+// FollowedBy returns nil if r is a replica of s and connected to it.
 func (s *Server) FollowedBy(r *Server) error {
 	role, err := r.Admin().Do(context.Background(), "ROLE").Slice()
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Server) FollowedBy(r *Server) error {
 	return nil
 }
 
-// follow makes that server the Master which all sentinels name.
+// follow makes the server that all sentinels name the Master.
 func (s *Sentinel) follow() {
 	for i, r := range s.replicas {
 		if s.names(r) == nil {
@@ -213,7 +213,7 @@ func (s *Sentinel) follow() {
 	}
 }
 
-// names returns nil if all sentinels name that server as the master.
+// names returns nil if all sentinels name this server as the master.
 func (s *Sentinel) names(master *Server) (err error) {
 	for _, w := range s.watchers {
 		err = errors.Join(err, s.agrees(w, master))

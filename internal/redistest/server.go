@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func Start(t TB, args ...string) *Server {
 // newServer prepares a server and its directory, without starting it.
 func newServer(t TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{binary: serverBinary(t), args: args}
+	s := &Server{binary: Require(t, cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server")), args: args}
 	dir, err := os.MkdirTemp("", "redistest-")
 	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -52,17 +53,8 @@ func newServer(t TB, args ...string) *Server {
 	return s
 }
 
-// serverBinary returns the redis-server to run.
-func serverBinary(t TB) string {
-	t.Helper()
-	if other := os.Getenv("REDIS_SERVER"); other != "" {
-		return Require(t, other)
-	}
-	return Require(t, "redis-server")
-}
-
 // start starts s on a free port. If another process takes the port first, it tries
-// another one: five times, as that happens seldom.
+// another one, five times at most.
 func (s *Server) start(t TB) {
 	t.Helper()
 	t.Cleanup(s.Stop)
@@ -79,11 +71,10 @@ func (s *Server) start(t TB) {
 		t.Fatalf("redistest: starting %s: %v", s.binary, err)
 	}
 	s.Addr = loopback(s.port)
-	s.admin = newAdmin(t, s.Addr)
+	s.admin = s.Client(t, quiet)
 }
 
-// errExited is for a server that ended before it answered. A taken port explains
-// that; it does not explain a server that never answers.
+// errExited: a server ended before it answered, because its port was taken, for example.
 var errExited = errors.New("the server exited")
 
 // launch starts the process on s.port and waits until it answers.
@@ -108,9 +99,9 @@ func (s *Server) launch() error {
 	return err
 }
 
-// answers returns nil if the process pid answers at addr. An answer alone is not
-// enough: between the choice of the port and the bind another server may have
-// taken it. A test would take that server and its data for its own.
+// answers returns nil if the process pid answers at addr. Any answer is not enough:
+// between the choice of the port and the bind another server may have taken it, and
+// a test would use that server and its data.
 func answers(addr string, pid int) error {
 	opts := &redis.Options{Addr: addr, MaxRetries: -1}
 	quiet(opts)
@@ -144,16 +135,16 @@ func (s *Server) Freeze(t TB) (thaw func()) {
 	return thaw
 }
 
-// Restart stops the server if it runs, and starts it again on the same port. Scripts
-// are gone, and so are data, unless the server was started with an append-only file.
+// Restart stops the server if it runs, and starts it again on the same port. Its scripts
+// are gone, and its data unless the server was started with an append-only file.
 func (s *Server) Restart(t TB) {
 	t.Helper()
 	s.Stop()
 	Until(t, "restarting on "+s.Addr, s.launch)
 }
 
-// RestartBehind is Restart as a replica of master, so that the server is at no moment a
-// master without data.
+// RestartBehind is Restart as a replica of master, so that the server is never a master
+// without data.
 func (s *Server) RestartBehind(t TB, master *Server) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -173,16 +164,9 @@ func (s *Server) Client(t TB, mods ...func(*redis.Options)) *redis.Client {
 	return newClient(t, &redis.Options{Addr: s.Addr}, mods)
 }
 
-// Admin returns the client with which a test looks at keys. Each server has one. It
-// has its own connections, so neither a proxy nor the pool of the client under test
-// sees what it does.
+// Admin returns a client for reading and setting keys, one for each server. It has its
+// own connections, which bypass a proxy, and sends only the commands of the test.
 func (s *Server) Admin() *redis.Client { return s.admin }
-
-// newAdmin returns a client of addr that sends only what it is asked to.
-func newAdmin(t TB, addr string) *redis.Client {
-	t.Helper()
-	return newClient(t, &redis.Options{Addr: addr}, []func(*redis.Options){quiet})
-}
 
 // newClient returns a client with opts changed by mods, closed with the test.
 func newClient(t TB, opts *redis.Options, mods []func(*redis.Options)) *redis.Client {

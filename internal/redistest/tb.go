@@ -19,7 +19,7 @@ type TB interface {
 }
 
 // Require returns the path of a program, which is given as a path or by its name in
-// PATH. Without it the test is skipped. With CI=true in the environment it fails: a
+// PATH. Without it the test is skipped or, with CI=true in the environment, fails: a
 // gate that silently skips a check does not check.
 func Require(t TB, program string) string {
 	t.Helper()
@@ -31,7 +31,7 @@ func Require(t TB, program string) string {
 	return ""
 }
 
-// Lacks skips or fails a test that needs something that the machine does not have.
+// Lacks skips or fails a test, as Require does, that needs something that the machine lacks.
 func Lacks(t TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -44,8 +44,8 @@ func Lacks(t TB, format string, args ...any) {
 // only ends tests that fail anyway, and a busy machine must not fail a good one.
 const patience = 2 * time.Minute
 
-// Until calls ready until it returns nil. If that takes longer than any machine needs,
-// it fails the test with the text what and the last error.
+// Until calls ready until it returns nil. After two minutes it fails the test with the
+// text what and the last error.
 func Until(t TB, what string, ready func() error) {
 	t.Helper()
 	if err := poll(patience, ready); err != nil {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// A PKI is an authority made for one test, and certificates that it has signed: one
-// for servers on 127.0.0.1, one for clients.
+// A PKI is a certificate authority for one test, and certificates that it has signed: one
+// for servers on 127.0.0.1, and one for clients.
 type PKI struct {
 	Dir    string // has ca.pem, server.pem, client.pem and their keys, as in client-key.pem
 	Roots  *x509.CertPool
@@ -38,7 +38,7 @@ func NewPKI(t TB) *PKI {
 	return p
 }
 
-// certificate makes one, signed by ca, or an authority if ca is nil.
+// certificate makes a certificate signed by ca, or an authority if ca is nil.
 func (p *PKI) certificate(t TB, name string, ca *tls.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -69,8 +69,8 @@ func (p *PKI) certificate(t TB, name string, ca *tls.Certificate) tls.Certificat
 	return pair
 }
 
-// Config returns what a client needs to trust the servers, with its certificate if it
-// is to show one.
+// Config returns the configuration of a client that trusts the servers. shows says whether
+// the client shows its certificate.
 func (p *PKI) Config(shows bool) *tls.Config {
 	conf := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
 	if shows {
@@ -79,9 +79,9 @@ func (p *PKI) Config(shows bool) *tls.Config {
 	return conf
 }
 
-// Args returns the arguments for a server that listens for TLS on a port besides, and
-// wants a certificate from each client there; and the address of that port. It was
-// free a moment ago.
+// Args returns the arguments for a server that also listens for TLS on another port, which
+// was free a moment ago, and requires a certificate of each client there; and the address
+// of that port.
 func (p *PKI) Args(t TB) (args []string, addr string) {
 	t.Helper()
 	port, err := freePort()
