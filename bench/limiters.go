@@ -233,7 +233,7 @@ func redissonWaits(ctx context.Context, e *env) turner {
 	return func(ctx context.Context, c crowd) (s sample, err error) {
 		var grants [][2]time.Time
 		used, err := e.usage(ctx, func() (err error) {
-			grants, _, err = l.Hammer(ctx, javapeer.HammerOptions{
+			grants, err = l.Hammer(ctx, javapeer.HammerOptions{
 				Threads: c.callers, Duration: e.warmup + e.span, Timeout: time.Minute,
 			})
 			return err

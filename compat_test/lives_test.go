@@ -34,7 +34,7 @@ var _ = Describe("What Java leaves for an acquire of Go to put right", func() {
 		hammered := make(chan error, 1)
 		go func() {
 			o := javapeer.HammerOptions{Threads: 2, Duration: 25 * time.Second, Pause: 5 * time.Millisecond}
-			_, _, err := java.Hammer(ctx, o)
+			_, err := java.Hammer(ctx, o)
 			hammered <- err
 		}()
 		for running := true; running; {

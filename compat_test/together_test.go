@@ -154,7 +154,7 @@ func (g *generation) javaHammers(ctx context.Context, name string, threads int, 
 	log *grants.Log,
 ) {
 	defer GinkgoRecover()
-	granted, _, err := g.peer.Limiter(g.javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
+	granted, err := g.peer.Limiter(g.javas[0].client, name).Hammer(ctx, javapeer.HammerOptions{
 		Threads: threads, Duration: duration, Clients: []string{g.javas[0].client, g.javas[1].client}})
 	done(err)
 	for _, at := range granted {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// project is the peer's Maven project, from the root of the module.
+// project is the directory of the peer's Maven project in the module.
 const project = "compat_test/java"
 
 // findProject looks for the project in the working directory and those above
@@ -89,7 +89,7 @@ func (b build) stale() (bool, error) {
 }
 
 // newestIn returns when the file root, or any file below it, was last changed.
-// Directories count, because removing a file changes only them.
+// Directories count, because removing a file changes only its directory.
 func newestIn(root string) (newest time.Time, err error) {
 	err = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -116,8 +116,8 @@ func (b build) run(ctx context.Context, lock *os.File) error {
 		args = append(args, "-Dredisson.version="+b.version)
 	}
 	cmd := exec.CommandContext(ctx, mvn, args...)
-	// A build is short: with more optimization it takes twice the time. Of options that
-	// contradict each other, the last one counts.
+	// A build is short: with more optimization it takes twice the time. Later options
+	// override earlier ones.
 	cmd.Env = append(os.Environ(),
 		"MAVEN_OPTS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "+os.Getenv("MAVEN_OPTS"))
 	cmd.Dir = b.project

@@ -19,15 +19,15 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Type + ": " + e.Message }
 
-// errEnded: the peer has ended, by Close or for another reason. The error that wraps
-// it holds the end of what the peer printed.
+// errEnded: the peer has ended, by Close or for another reason. An error that wraps
+// it has the end of what the peer printed.
 var errEnded = errors.New("javapeer: the peer has ended")
 
 // args are the arguments of a request, by the names that the operations of the peer read.
 type args map[string]any
 
-// call has the peer do op, and returns the result. Every method uses it. When ctx
-// ends, the call ends, but the peer goes on with op.
+// call makes the peer do op, and returns the result. When ctx ends, the call ends,
+// but the peer continues with op.
 func call[T any](ctx context.Context, p *Peer, op string, a args) (result T, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, fmt.Errorf("javapeer: %s: %w", op, err)
@@ -37,7 +37,7 @@ func call[T any](ctx context.Context, p *Peer, op string, a args) (result T, err
 	return s.Wait(ctx)
 }
 
-// A Started is a call that the peer has been sent. Its outcome is waited for later.
+// A Started is a call that was sent to the peer. Wait returns its outcome.
 type Started[T any] struct {
 	peer     *Peer
 	op       string
@@ -61,8 +61,8 @@ func start[T any](p *Peer, op string, a args) *Started[T] {
 	return s
 }
 
-// Wait returns the outcome of the call. When ctx ends first, the peer goes on with
-// the call, and Wait may be called again. So it may be after the outcome.
+// Wait returns the outcome of the call. When ctx ends first, the peer continues with
+// the call. Wait may be called again.
 func (s *Started[T]) Wait(ctx context.Context) (result T, err error) {
 	raw, err := s.wait(ctx)
 	if err == nil {
@@ -115,15 +115,15 @@ func (p *Peer) forget(id int64) {
 	delete(p.pending, id)
 }
 
-// write sends a line. It fails only when the peer has ended or is about to end.
-// Then done is closed, and err holds the reason.
+// write sends a line. It fails only when the peer has ended or is about to end, and
+// then done is closed, and err has the reason.
 func (p *Peer) write(line []byte) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	_, _ = p.stdin.Write(line)
 }
 
-// answer is a line of the peer: a result, or an error with its type.
+// An answer is a line of the peer: a result, or an error with its type.
 type answer struct {
 	ID     int64           `json:"id"`
 	Result json.RawMessage `json:"result"`
@@ -142,15 +142,15 @@ func (a answer) unpack() (json.RawMessage, error) {
 func (p *Peer) serve(stdout io.Reader) {
 	err := p.readAll(bufio.NewReader(stdout))
 	if err != errEnded {
-		_ = p.cmd.Process.Kill() // no answer of it would be read
+		_ = p.cmd.Process.Kill() // its answers would not be read any more
 	}
 	_ = p.cmd.Wait() // ProcessState holds the same
 	p.err = fmt.Errorf("%w (%s)%s", err, p.cmd.ProcessState, p.lastWords())
 	close(p.done)
 }
 
-// readAll reads lines of any length. At the end of the output it returns
-// errEnded. A line that it cannot decode ends it as well, with the reason.
+// readAll reads lines of any length. It returns errEnded at the end of the output,
+// or at a line that it cannot decode, with the reason.
 func (p *Peer) readAll(lines *bufio.Reader) error {
 	for {
 		line, err := lines.ReadBytes('\n')

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A ConnectOption is an option of Connect. Without it Redisson's default holds.
+// A ConnectOption is an option of Connect. The defaults are Redisson's.
 type ConnectOption func(args)
 
 // NamePrefix makes the instance keep the object called name under prefix + name
@@ -47,14 +47,14 @@ func urls(addresses []string) []string {
 	return all
 }
 
-// PingInterval sets how often the instance finds out whether a connection is alive.
+// PingInterval sets how often the instance checks whether a connection is alive.
 // The default is 30 s.
 func PingInterval(d time.Duration) ConnectOption {
 	return func(a args) { a["pingInterval"] = d.Milliseconds() }
 }
 
-// ScanInterval sets how often the instance looks for changes of a cluster or of what
-// sentinels say. The defaults are 5 s and 1 s.
+// ScanInterval sets how often the instance asks a cluster or sentinels for changes.
+// The defaults are 5 s and 1 s.
 func ScanInterval(d time.Duration) ConnectOption {
 	return func(a args) { a["scanInterval"] = d.Milliseconds() }
 }
@@ -72,8 +72,7 @@ func (p *Peer) Connect(
 	return call[string](ctx, p, "connect", a)
 }
 
-// Disconnect shuts an instance down. Its calls that wait for permits never
-// return.
+// Disconnect shuts an instance down. Calls that wait for permits never return.
 func (p *Peer) Disconnect(ctx context.Context, client string) error {
 	_, err := call[any](ctx, p, "disconnect", args{"client": client})
 	return err

@@ -14,24 +14,23 @@ type CrowdOptions struct {
 	Clients []string      // instances, one for each thread in turn; empty: that of the limiter
 }
 
-// A Crowd is threads that call tryAcquire until they are stopped. They go on after
+// A Crowd is threads that call tryAcquire until they are stopped. They continue after
 // an exception, so Redis may fail meanwhile.
 type Crowd struct {
 	limiter *Limiter
 	id      int64
 }
 
-// A CrowdGrant is a grant of a thread, between the times before and after the call, by
-// the clock of this machine in whole ms.
+// A CrowdGrant is a grant of a thread, with the times before and after the call, by the
+// clock of this machine in whole ms.
 type CrowdGrant struct {
 	Start, End time.Time
 	Thread     int
 }
 
-// A CrowdResult is what a crowd got since it was last asked.
+// A CrowdResult is what a crowd got since the last Drain.
 type CrowdResult struct {
 	Grants []CrowdGrant
-	Calls  int64
 	Errors map[string]int // exceptions by their class
 	Stuck  int            // threads that did not end; after Stop
 }
@@ -45,23 +44,22 @@ func (l *Limiter) StartCrowd(ctx context.Context, o CrowdOptions) (*Crowd, error
 	return &Crowd{l, id}, err
 }
 
-// Drain returns what the crowd got since the last time.
+// Drain returns what the crowd got since the last Drain.
 func (c *Crowd) Drain(ctx context.Context) (CrowdResult, error) { return c.result(ctx, "drainCrowd") }
 
 // Stop ends the crowd and returns the rest. Redisson may leave a thread waiting after
-// a fault; it is interrupted after 3 s.
+// a fault; the peer interrupts it after 3 s.
 func (c *Crowd) Stop(ctx context.Context) (CrowdResult, error) { return c.result(ctx, "stopCrowd") }
 
 func (c *Crowd) result(ctx context.Context, op string) (r CrowdResult, err error) {
 	got, err := ask[struct {
 		Grants [][3]int64
 		Errors map[string]int
-		Calls  int64
 		Stuck  int
 	}](ctx, c.limiter, op, args{"crowd": c.id})
 	for _, g := range got.Grants {
 		r.Grants = append(r.Grants, CrowdGrant{time.UnixMilli(g[0]), time.UnixMilli(g[1]), int(g[2])})
 	}
-	r.Calls, r.Errors, r.Stuck = got.Calls, got.Errors, got.Stuck
+	r.Errors, r.Stuck = got.Errors, got.Stuck
 	return r, err
 }

@@ -1,6 +1,6 @@
 // Package javapeer starts the Java peer, Redisson's own RRateLimiter and locks behind a
-// line protocol (compat_test/java), and talks to it. Suites use it to prove that
-// Go and Java mean the same by the same keys. Programs use it to compare costs.
+// line protocol (compat_test/java), and talks to it. Tests use it to prove that Go and
+// Java mean the same by the same keys, and benchmarks to compare costs.
 //
 //	peer, err := javapeer.Start(ctx, "")
 //	...

@@ -44,7 +44,7 @@ func (l *Limiter) TryAcquire(ctx context.Context, permits int64, timeout time.Du
 	return ask[bool](ctx, l, "tryAcquire", a)
 }
 
-// Acquire is acquire(permits). When ctx ends first, the peer goes on waiting
+// Acquire is acquire(permits). When ctx ends first, the peer continues to wait
 // and may take the permits later.
 func (l *Limiter) Acquire(ctx context.Context, permits int64) error {
 	return l.do(ctx, "acquire", args{"permits": permits})
@@ -70,8 +70,7 @@ func (l *Limiter) Delete(ctx context.Context) (bool, error) {
 	return ask[bool](ctx, l, "delete", nil)
 }
 
-// Rename is rename(newName). Unlike an object of Redisson, this one keeps its
-// name.
+// Rename is rename(newName). Unlike an object of Redisson, l keeps its old name.
 func (l *Limiter) Rename(ctx context.Context, newName string) error {
 	return l.do(ctx, "rename", args{"newName": newName})
 }
@@ -92,7 +91,7 @@ func (l *Limiter) TrySetRate(ctx context.Context, c rratelimiter.Config) (bool, 
 	return ask[bool](ctx, l, "trySetRate", rateArgs(c))
 }
 
-// SetRate is setRate(type, rate, interval, unit), for KeepAlive see TrySetRate, or
+// SetRate is setRate(type, rate, interval, unit), with a KeepAlive as for TrySetRate; or
 // setRate(RateLimiterArgs) if it keeps the state, since 4.4.0.
 func (l *Limiter) SetRate(ctx context.Context, c rratelimiter.Config, keepState bool) error {
 	a := rateArgs(c)

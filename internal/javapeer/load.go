@@ -28,57 +28,37 @@ func (o HammerOptions) args() args {
 
 // Hammer calls tryAcquire from many threads at once. For each grant it returns the
 // times before and after the call, by the clock of this machine in whole ms,
-// ordered by the first. It also returns the number of calls.
-func (l *Limiter) Hammer(
-	ctx context.Context, o HammerOptions,
-) (grants [][2]time.Time, calls int64, err error) {
-	got, err := ask[struct {
-		Grants [][2]int64
-		Calls  int64
-	}](ctx, l, "hammer", o.args())
-	if err != nil {
-		return nil, 0, err
+// ordered by the first.
+func (l *Limiter) Hammer(ctx context.Context, o HammerOptions) (grants [][2]time.Time, err error) {
+	got, err := ask[struct{ Grants [][2]int64 }](ctx, l, "hammer", o.args())
+	for _, ms := range got.Grants {
+		grants = append(grants, [2]time.Time{time.UnixMilli(ms[0]), time.UnixMilli(ms[1])})
 	}
-	grants = make([][2]time.Time, len(got.Grants))
-	for i, ms := range got.Grants {
-		grants[i] = [2]time.Time{time.UnixMilli(ms[0]), time.UnixMilli(ms[1])}
-	}
-	return grants, got.Calls, nil
+	return grants, err
 }
 
-// LoopOptions are the options of Loop. Count or Duration must be set; if both are,
-// the first to be reached ends the loop.
+// LoopOptions are the options of Loop.
 type LoopOptions struct {
-	Permits  int64         // of one call; 0 is 1
-	Threads  int           // 0 is 1
-	Count    int64         // calls of all threads together; 0: no limit
-	Duration time.Duration // 0: no limit
+	Threads  int // 0 is 1
+	Duration time.Duration
 	Warmup   time.Duration // before, unmeasured
-	Clients  []string      // instances, one for each thread in turn; empty: that of the limiter
-}
-
-func (o LoopOptions) args() args {
-	a := loadArgs(o.Permits, o.Threads, o.Clients)
-	setPositive(a, "count", o.Count)
-	setPositive(a, "duration", o.Duration.Milliseconds())
-	setPositive(a, "warmup", o.Warmup.Milliseconds())
-	return a
 }
 
 // LoopResult is what Loop measured.
 type LoopResult struct {
-	Calls, Granted int64
-	Seconds        float64 // from the first call to the end of the last
-	PerSecond      float64 // calls
-	P50us          float64 // latencies in µs
-	P99us          float64
-	P999us         float64
+	Granted   int64
+	PerSecond float64 // calls
+	P50us     float64 // latencies in µs
+	P99us     float64
 }
 
-// Loop calls tryAcquire without a timeout from threads in a tight loop, and
+// Loop calls tryAcquire(1) without a timeout from threads in a tight loop, and
 // measures how long each call takes.
 func (l *Limiter) Loop(ctx context.Context, o LoopOptions) (LoopResult, error) {
-	return ask[LoopResult](ctx, l, "loop", o.args())
+	a := loadArgs(1, o.Threads, nil)
+	a["duration"] = o.Duration.Milliseconds()
+	setPositive(a, "warmup", o.Warmup.Milliseconds())
+	return ask[LoopResult](ctx, l, "loop", a)
 }
 
 func loadArgs(permits int64, threads int, clients []string) args {

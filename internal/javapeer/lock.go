@@ -21,9 +21,8 @@ const (
 // RFencedLock; each is one request to the peer.
 //
 // A lock belongs to a thread. The threads of a peer have names: the first use of a
-// name creates the thread, which lives as long as the peer. It is the same thread for
-// all locks and instances. It does one call at a time; calls that come meanwhile have
-// no order.
+// name creates the thread, which lives as long as the peer and serves all locks and
+// instances. It does one call at a time; calls that come meanwhile have no order.
 type Lock struct {
 	peer         *Peer
 	client, name string
@@ -37,14 +36,14 @@ func (p *Peer) Lock(client, name string, kind LockKind) *Lock {
 	return &Lock{peer: p, client: client, name: name, kind: kind}
 }
 
-// Interrupt interrupts what a thread does. A thread without a call forgets it.
+// Interrupt interrupts the call of a thread. It does nothing to a thread without a call.
 func (p *Peer) Interrupt(ctx context.Context, thread string) error {
 	_, err := call[any](ctx, p, "thread.interrupt", args{"thread": thread})
 	return err
 }
 
-// Waiting reports whether a thread waits for a message about a lock. A thread that waits for a reply of
-// Redis does not: an interrupt ends that in another way. Neither does one that waits for a token.
+// Waiting reports whether a thread waits for a message about a lock. It returns false for a thread that waits
+// for a reply of Redis, which an interrupt ends in another way, or for a token.
 func (p *Peer) Waiting(ctx context.Context, thread string) (bool, error) {
 	frames, err := call[[]string](ctx, p, "thread.frames", args{"thread": thread})
 	return slices.ContainsFunc(frames, func(frame string) bool {
@@ -79,11 +78,6 @@ func taking(thread string, lease time.Duration) args {
 	return a
 }
 
-// LockLease is lock(lease, unit).
-func (l *Lock) LockLease(ctx context.Context, thread string, lease time.Duration) error {
-	return doLock(ctx, l, "lock", taking(thread, lease))
-}
-
 // TryLock is tryLock(), which does not wait.
 func (l *Lock) TryLock(ctx context.Context, thread string) (bool, error) {
 	return askLock[bool](ctx, l, "tryLock", on(thread))
@@ -105,7 +99,7 @@ func (l *Lock) Start(thread string, wait, lease time.Duration) *Started[*bool] {
 	return start[*bool](l.peer, op, l.about(a))
 }
 
-// StartTryLockAsync is tryLockAsync(wait, lease, unit) for a caller that waits later.
+// StartTryLockAsync begins tryLockAsync(wait, lease, unit).
 func (l *Lock) StartTryLockAsync(thread string, wait, lease time.Duration) *Started[bool] {
 	a := taking(thread, lease)
 	a["wait"] = wait.Milliseconds()
@@ -144,8 +138,7 @@ func (l *Lock) RemainTimeToLive(ctx context.Context) (int64, error) {
 }
 
 // Owner returns the field by which the hash of a lock names the thread: the id of the
-// instance, a colon, and the id of the thread. It does not wait for what the thread
-// does.
+// instance, a colon, and the id of the thread. It does not wait for calls of the thread.
 func (l *Lock) Owner(ctx context.Context, thread string) (string, error) {
 	return askLock[string](ctx, l, "owner", on(thread))
 }
@@ -155,7 +148,7 @@ func (l *Lock) LockAndGetToken(ctx context.Context, thread string) (int64, error
 	return askLock[int64](ctx, l, "lockAndGetToken", on(thread))
 }
 
-// Token is getToken(): the last token that anyone was given, or 0.
+// Token is getToken(): the last token of any hold, or 0.
 func (l *Lock) Token(ctx context.Context) (int64, error) {
 	return askLock[int64](ctx, l, "getToken", args{})
 }

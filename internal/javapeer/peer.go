@@ -28,14 +28,13 @@ type Peer struct {
 	pending map[int64]chan<- answer // guarded by mu: the calls that wait, by id
 }
 
-// SmallJVM are options of Start for a JVM that starts fast, and needs little memory and processors. It
-// reaches less speed in the long run.
+// SmallJVM are options of Start for a JVM that starts fast and needs little memory and few processors, but is
+// slower in the long run.
 var SmallJVM = []string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 
-// Start starts the peer with a version of Redisson; empty is that of the pom
-// (4.7.0). It builds the peer first, see Build. ctx is only for the start: the peer runs
-// until Close, or until this process ends. options are options of the JVM, as in
-// "-Xmx64m".
+// Start builds and starts the peer with a version of Redisson; empty is that of the pom
+// (4.7.0). ctx is only for the start: the peer runs until Close, or until this process
+// ends. options are options of the JVM, as in "-Xmx64m".
 func Start(ctx context.Context, version string, options ...string) (*Peer, error) {
 	java, err := find("java")
 	if err != nil {
@@ -86,8 +85,8 @@ func launch(java string, args []string) (*Peer, error) {
 func (p *Peer) Version() string { return p.version }
 
 // Close ends the peer. The peer shuts its Redisson instances down; calls that wait
-// for more than a second are not answered. Close returns an error if the peer
-// failed, now or before. Closing twice is allowed.
+// for more than a second are not answered. Close returns an error if the peer has
+// failed. It may be called twice.
 func (p *Peer) Close() error {
 	_ = p.stdin.Close()                         // it may be closed already
 	patience := time.NewTimer(10 * time.Second) // many times what a shutdown takes

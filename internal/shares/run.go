@@ -173,7 +173,7 @@ func (j *javaSide) connect(
 		// Disconnect the instance also when ctx has ended.
 		s.Cleanup(func() { _ = j.peer.Disconnect(context.WithoutCancel(ctx), client) })
 		j.clients = append(j.clients, client)
-		_, _, err := j.peer.Limiter(client, name).Hammer(ctx, javapeer.HammerOptions{
+		_, err := j.peer.Limiter(client, name).Hammer(ctx, javapeer.HammerOptions{
 			Threads: j.side.Callers, Duration: warmth, Timeout: 2 * late,
 		})
 		if err != nil {
@@ -200,7 +200,7 @@ func (j *javaSide) play(
 		till = start.Add(time.Duration(j.side.Till) * sc.Interval)
 	}
 	time.Sleep(time.Until(from))
-	got, _, err := j.peer.Limiter(j.clients[0], name).Hammer(ctx, javapeer.HammerOptions{
+	got, err := j.peer.Limiter(j.clients[0], name).Hammer(ctx, javapeer.HammerOptions{
 		Permits: j.side.permits(), Threads: j.side.Clients * j.side.Callers,
 		Duration: time.Until(till), Timeout: j.side.Patience(), Clients: j.clients,
 	})
