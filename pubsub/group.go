@@ -26,8 +26,8 @@ type group struct {
 	// owner returns the one server of a channel, where each is nil.
 	owner func(ctx context.Context, channel string) (*redis.Client, error)
 
-	// kick makes run look again: a connection is lost. find makes it look for the servers of the
-	// channels in seek only.
+	// kick makes run look up the servers after a lost connection. find makes it look only for the
+	// servers of the channels in seek.
 	kick, find chan struct{}
 
 	// Guarded by hub.mu:
@@ -47,7 +47,7 @@ type topic struct {
 	homeless int           // how often it lost its home since it was last confirmed
 }
 
-// announce wakes the subscribers that also want a signal after confirmations and lost servers.
+// announce wakes the subscribers that also want a signal when messages may have been missed.
 func (t *topic) announce() {
 	for s := range t.subscribers {
 		if s.announce {
@@ -203,7 +203,7 @@ func (g *group) denied(from *link, err error) {
 		case len(channels) == 1:
 			t.denied = err
 			t.announce()
-		default: // one of them
+		default: // the reply does not say which channel, so each is asked for alone
 			from.apart = true
 			from.changed(channel)
 		}

@@ -230,8 +230,8 @@ func TestCloseEndsAll(t *testing.T) {
 	})
 }
 
-// A server that can't be reached must hold up neither callers nor Close. One that accepts and says nothing
-// is waited for as long as rdb does.
+// A server that can't be reached delays neither callers nor Close. One that accepts a connection and sends
+// nothing delays Close by the timeouts of rdb.
 func TestCloseWhileConnecting(t *testing.T) {
 	hangs := func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, dial := range map[string]func(context.Context) (net.Conn, error){

@@ -116,7 +116,7 @@ func TestOnEachKindOfServers(t *testing.T) {
 	}
 }
 
-// has expects so many connections to the masters in the end.
+// has waits until there are want connections to the masters.
 func (b *bed) has(want int) {
 	b.Helper()
 	redistest.Eventually(b, fmt.Sprint(want, " connections"), func() bool {

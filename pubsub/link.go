@@ -16,7 +16,7 @@ import (
 const (
 	// A connection counts as lost when the server has been silent for the time of two pings: one
 	// reply may be late. More pings would find out sooner, but every process sends them to every
-	// server all the time.
+	// server.
 	pingEvery = 3 * time.Second
 	silence   = 2 * pingEvery
 

@@ -100,7 +100,7 @@ func (g *group) sought(all bool) (channels []string, servers map[*redis.Client]s
 	return channels, servers
 }
 
-// settle makes server the home of a channel. The link to it may yet have to be made.
+// settle makes server the home of a channel. There may be no link to it yet.
 func (g *group) settle(channel string, server *redis.Client) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()

@@ -78,7 +78,7 @@ func (c *shards) say(s *redistest.Server, channel string, signals ...<-chan stru
 	woken(c.T, "message", signals...)
 }
 
-// has expects that s has so many subscriptions of a shard channel in the end.
+// has waits until s has want subscriptions of a shard channel.
 func (c *shards) has(s *redistest.Server, channel string, want int64) {
 	c.Helper()
 	redistest.Eventually(c, fmt.Sprint(want, " subscriptions"), func() bool {
@@ -172,7 +172,7 @@ func TestShardedThatIsNotAllowed(t *testing.T) {
 	silent(t, "the connection has stayed", mark.wake)
 }
 
-// Callers come, and come back, before it is known where their channels are now.
+// Callers subscribe, and subscribe again, before the new servers of their channels are known.
 func TestShardedWaitsForAnUnknownServer(t *testing.T) {
 	const n = 50
 	c := newShards(t)
@@ -253,7 +253,7 @@ func TestShardedFollowsTheSlot(t *testing.T) {
 	}
 }
 
-// While no node has a slot, the channels of other slots are well, and its own are
+// While no node has a slot, the channels of other slots still work, and its own are
 // tried with pauses.
 func TestShardedComesBackWithItsSlot(t *testing.T) {
 	c := newShards(t, redistest.WithArgs("--cluster-require-full-coverage", "no"))
