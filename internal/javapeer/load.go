@@ -12,7 +12,7 @@ type HammerOptions struct {
 	Threads  int           // 0 is 1
 	Duration time.Duration // of each thread
 	Timeout  time.Duration // of each call; 0: the method without one
-	Pause    time.Duration // after a refused call without a timeout; 0 is 1 ms, below 0 none
+	Pause    time.Duration // after a refused call without a timeout; 0 is 1 ms
 	Clients  []string      // instances, one for each thread in turn; empty: that of the limiter
 }
 
@@ -20,9 +20,7 @@ func (o HammerOptions) args() args {
 	a := loadArgs(o.Permits, o.Threads, o.Clients)
 	a["duration"] = o.Duration.Milliseconds()
 	setPositive(a, "timeout", o.Timeout.Milliseconds())
-	if o.Pause != 0 {
-		a["pause"] = max(0, o.Pause.Milliseconds())
-	}
+	setPositive(a, "pause", o.Pause.Milliseconds())
 	return a
 }
 

@@ -27,9 +27,8 @@ final class Crowd {
     private final List<Thread> threads = new ArrayList<>();
     private volatile boolean stopped;
 
-    private List<long[]> grants = new ArrayList<>(); // guarded by this, and so are errors and calls
+    private List<long[]> grants = new ArrayList<>(); // guarded by this, and so are errors
     private Map<String, Integer> errors = new TreeMap<>();
-    private long calls;
 
     private Crowd(Clients clients, Request request) {
         permits = request.integer("permits");
@@ -104,7 +103,6 @@ final class Crowd {
     }
 
     private synchronized void note(long[] grant, String error) {
-        calls++;
         if (grant != null) {
             grants.add(grant);
         }
@@ -126,10 +124,8 @@ final class Crowd {
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("grants", grants);
         result.put("errors", errors);
-        result.put("calls", calls);
         grants = new ArrayList<>();
         errors = new TreeMap<>();
-        calls = 0;
         return result;
     }
 }

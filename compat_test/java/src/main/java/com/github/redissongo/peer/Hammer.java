@@ -2,7 +2,6 @@ package com.github.redissongo.peer;
 
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -20,7 +19,7 @@ final class Hammer {
     private final long permits;
     private final long duration; // ms
     private final Long timeout; // ms, or null: not a timed call
-    private final long pause; // ms between a refused untimed call and the next; 0 spins
+    private final long pause; // ms between a refused untimed call and the next
     private final CyclicBarrier start;
     private volatile long end; // nanoTime, set when the last thread has arrived
 
@@ -34,12 +33,8 @@ final class Hammer {
         start = new CyclicBarrier(threads, () -> end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(duration));
     }
 
-    /** What one thread saw. */
-    private record Tally(List<long[]> grants, long calls) {
-    }
-
     Object run() throws Exception {
-        List<Callable<Tally>> members = new ArrayList<>();
+        List<Callable<List<long[]>>> members = new ArrayList<>();
         for (int i = 0; i < threads; i++) {
             RRateLimiter limiter = limiters.get(i % limiters.size());
             members.add(() -> hammer(limiter));
@@ -48,45 +43,28 @@ final class Hammer {
     }
 
     /** A grant counts even if it comes after the end: its permits are taken, and a suite must know of them. */
-    private Tally hammer(RRateLimiter limiter) throws Exception {
+    private List<long[]> hammer(RRateLimiter limiter) throws Exception {
         List<long[]> grants = new ArrayList<>();
-        long calls = 0;
         start.await();
-        for (; System.nanoTime() - end < 0; calls++) {
+        while (System.nanoTime() - end < 0) {
             long before = System.currentTimeMillis();
             if (tryAcquire(limiter)) {
                 grants.add(new long[] {before, System.currentTimeMillis()});
             } else if (timeout == null) {
-                rest();
+                Thread.sleep(pause); // or refused threads would only occupy the server
             }
         }
-        return new Tally(grants, calls);
+        return grants;
     }
 
     private boolean tryAcquire(RRateLimiter limiter) {
         return timeout == null ? limiter.tryAcquire(permits) : limiter.tryAcquire(permits, timeout, TimeUnit.MILLISECONDS);
     }
 
-    /** Keeps refused threads from doing nothing but occupying the server. */
-    private void rest() throws InterruptedException {
-        if (pause > 0) {
-            Thread.sleep(pause);
-        } else {
-            Thread.onSpinWait();
-        }
-    }
-
-    private static Map<String, Object> result(List<Tally> tallies) {
+    private static Map<String, Object> result(List<List<long[]>> ofThreads) {
         List<long[]> grants = new ArrayList<>();
-        long calls = 0;
-        for (Tally tally : tallies) {
-            grants.addAll(tally.grants);
-            calls += tally.calls;
-        }
+        ofThreads.forEach(grants::addAll);
         grants.sort(Comparator.comparingLong(grant -> grant[0]));
-        Map<String, Object> result = new LinkedHashMap<>();
-        result.put("grants", grants);
-        result.put("calls", calls);
-        return result;
+        return Map.of("grants", grants);
     }
 }

@@ -4,13 +4,11 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CyclicBarrier;
-import java.util.concurrent.TimeUnit;
 import org.redisson.api.RAtomicLong;
 import org.redisson.api.RLock;
 
@@ -25,9 +23,7 @@ final class LockCrowd {
     private final List<RAtomicLong> counters;
     private final int threads;
     private final long rounds; // of each thread
-    private final Long lease; // ms, or null: renewed by the watchdog
     private final CyclicBarrier start;
-    private volatile long begin; // nanoTime, set when the last thread has arrived
 
     LockCrowd(Clients clients, Locks known, Request request) throws Exception {
         locks = known.all(request);
@@ -35,16 +31,13 @@ final class LockCrowd {
         counters = clients.all(request).stream().map(client -> client.getAtomicLong(counter)).toList();
         threads = Team.size(request);
         rounds = request.integer("rounds");
-        lease = request.has("lease") ? request.integer("lease") : null;
-        start = new CyclicBarrier(threads, () -> begin = System.nanoTime());
+        start = new CyclicBarrier(threads);
     }
 
     /** What one thread saw. */
     private static final class Tally {
-        private final Histogram waits = new Histogram();
         private final List<long[]> holds = new ArrayList<>();
         private final Map<String, Integer> errors = new TreeMap<>();
-        private long rounds;
     }
 
     Object run() throws Exception {
@@ -54,8 +47,7 @@ final class LockCrowd {
             RAtomicLong counter = counters.get(i % counters.size());
             members.add(() -> member(lock, counter));
         }
-        List<Tally> tallies = Team.run(members);
-        return result(tallies, (System.nanoTime() - begin) / 1e9);
+        return result(Team.run(members));
     }
 
     private Tally member(RLock lock, RAtomicLong counter) throws Exception {
@@ -64,7 +56,6 @@ final class LockCrowd {
         for (long i = 0; i < rounds; i++) {
             try {
                 round(lock, counter, tally);
-                tally.rounds++;
             } catch (RuntimeException e) {
                 tally.errors.merge(e.getClass().getSimpleName(), 1, Integer::sum);
                 Thread.sleep(REST_MILLIS);
@@ -75,13 +66,7 @@ final class LockCrowd {
 
     /** RAtomicLong sends the plain commands, and a GET to the master. */
     private void round(RLock lock, RAtomicLong counter, Tally tally) {
-        long before = System.nanoTime();
-        if (lease == null) {
-            lock.lock();
-        } else {
-            lock.lock(lease, TimeUnit.MILLISECONDS);
-        }
-        tally.waits.add(System.nanoTime() - before);
+        lock.lock();
         long from = micros();
         try {
             counter.set(counter.get() + 1);
@@ -96,24 +81,13 @@ final class LockCrowd {
         return ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
     }
 
-    private static Map<String, Object> result(List<Tally> tallies, double seconds) {
+    private static Map<String, Object> result(List<Tally> tallies) {
         Tally all = new Tally();
         for (Tally tally : tallies) {
-            all.waits.add(tally.waits);
             all.holds.addAll(tally.holds);
-            all.rounds += tally.rounds;
             tally.errors.forEach((name, count) -> all.errors.merge(name, count, Integer::sum));
         }
         all.holds.sort(Comparator.comparingLong(hold -> hold[0]));
-        Map<String, Object> result = new LinkedHashMap<>();
-        result.put("rounds", all.rounds);
-        result.put("errors", all.errors);
-        result.put("holds", all.holds);
-        result.put("seconds", seconds);
-        result.put("perSecond", seconds > 0 ? all.rounds / seconds : 0);
-        result.put("p50us", all.waits.quantile(0.50) / 1e3);
-        result.put("p99us", all.waits.quantile(0.99) / 1e3);
-        result.put("p999us", all.waits.quantile(0.999) / 1e3);
-        return result;
+        return Map.of("errors", all.errors, "holds", all.holds);
     }
 }

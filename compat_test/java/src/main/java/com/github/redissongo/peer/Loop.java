@@ -1,7 +1,6 @@
 package com.github.redissongo.peer;
 
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -10,14 +9,12 @@ import java.util.concurrent.TimeUnit;
 import org.redisson.api.RRateLimiter;
 
 /**
- * A benchmark of tryAcquire without a timeout: threads in a tight loop, first unmeasured for the warm-up, then measured for
- * a number of calls (all threads together) or for a time, whichever ends first.
+ * A benchmark of tryAcquire without a timeout: threads in a tight loop, first unmeasured for the warm-up, then measured.
  */
 final class Loop {
     private final List<RRateLimiter> limiters;
     private final int threads;
     private final long permits;
-    private final long count;
     private final long duration; // ns
     private final long warmup; // ns
     private final CyclicBarrier together;
@@ -27,11 +24,7 @@ final class Loop {
         limiters = clients.limiters(request);
         threads = Team.size(request);
         permits = request.integer("permits");
-        if (!request.has("count") && !request.has("duration")) {
-            throw new IllegalArgumentException("missing argument: count or duration");
-        }
-        count = request.integer("count", Long.MAX_VALUE);
-        duration = nanos(request.integer("duration", Long.MAX_VALUE));
+        duration = nanos(request.integer("duration"));
         warmup = nanos(request.integer("warmup", 0));
         together = new CyclicBarrier(threads, () -> begin = System.nanoTime());
     }
@@ -48,26 +41,25 @@ final class Loop {
         List<Callable<Tally>> members = new ArrayList<>();
         for (int i = 0; i < threads; i++) {
             RRateLimiter limiter = limiters.get(i % limiters.size());
-            long share = count / threads + (i < count % threads ? 1 : 0);
-            members.add(() -> member(limiter, share));
+            members.add(() -> member(limiter));
         }
         return result(Team.run(members));
     }
 
-    /** Nobody measures while another still warms up, and the clock starts when the last one is ready. */
-    private Tally member(RRateLimiter limiter, long share) throws Exception {
+    /** No thread measures while another still warms up, and the clock starts when the last one is ready. */
+    private Tally member(RRateLimiter limiter) throws Exception {
         together.await();
-        measure(limiter, Long.MAX_VALUE, warmup);
+        measure(limiter, warmup);
         together.await();
-        return measure(limiter, share, duration);
+        return measure(limiter, duration);
     }
 
     /** One clock reading per call: the end of a call is the start of the next. */
-    private Tally measure(RRateLimiter limiter, long calls, long nanos) {
+    private Tally measure(RRateLimiter limiter, long nanos) {
         Histogram latencies = new Histogram();
         long granted = 0;
         long now = System.nanoTime();
-        for (long done = 0; done < calls && now - begin < nanos; done++) {
+        while (now - begin < nanos) {
             long before = now;
             granted += limiter.tryAcquire(permits) ? 1 : 0;
             now = System.nanoTime();
@@ -85,18 +77,8 @@ final class Loop {
             granted += tally.granted;
             end = Math.max(end, tally.end);
         }
-        return result(all, granted, (end - begin) / 1e9);
-    }
-
-    private static Map<String, Object> result(Histogram all, long granted, double seconds) {
-        Map<String, Object> result = new LinkedHashMap<>();
-        result.put("calls", all.count());
-        result.put("granted", granted);
-        result.put("seconds", seconds);
-        result.put("perSecond", seconds > 0 ? all.count() / seconds : 0);
-        result.put("p50us", all.quantile(0.50) / 1e3);
-        result.put("p99us", all.quantile(0.99) / 1e3);
-        result.put("p999us", all.quantile(0.999) / 1e3);
-        return result;
+        double seconds = (end - begin) / 1e9;
+        return Map.of("granted", granted, "perSecond", seconds > 0 ? all.count() / seconds : 0,
+                "p50us", all.quantile(0.50) / 1e3, "p99us", all.quantile(0.99) / 1e3);
     }
 }

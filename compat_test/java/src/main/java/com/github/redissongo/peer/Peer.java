@@ -41,7 +41,7 @@ public final class Peer {
         ops.putAll(new LockOps(clients, locks).table());
     }
 
-    /** Serves stdin until it ends or an exit is read. Leaves by System.exit: a waiting acquire keeps its thread for ever. */
+    /** Serves stdin until it ends. Leaves by System.exit: a waiting acquire keeps its thread for ever. */
     public static void main(String[] args) {
         int status = 0;
         try {
@@ -55,26 +55,13 @@ public final class Peer {
 
     /** Reads until the end, gives requests under way their time, then shuts all clients down. */
     private void serve(BufferedReader in) throws IOException, InterruptedException {
-        Request exit = null;
-        for (String line; exit == null && (line = in.readLine()) != null;) {
-            exit = take(line);
+        for (String line; (line = in.readLine()) != null;) {
+            Request request = Request.parse(line);
+            threads.execute(() -> handle(request));
         }
         threads.shutdown();
         threads.awaitTermination(GRACE_MILLIS, TimeUnit.MILLISECONDS);
         clients.close();
-        if (exit != null) {
-            answers.result(exit, null); // last, so that it means: everything is shut down
-        }
-    }
-
-    /** Starts what the line asks for; the request comes back only if it is an exit. */
-    private Request take(String line) {
-        Request request = Request.parse(line);
-        if (request.is("exit")) {
-            return request;
-        }
-        threads.execute(() -> handle(request));
-        return null;
     }
 
     /** Answers whatever happens: an error is a result like any other to the suite, and must not end the process. */

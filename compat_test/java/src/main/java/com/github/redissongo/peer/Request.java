@@ -38,11 +38,6 @@ final class Request {
         return has("id") ? args.get("id") : JsonNull.INSTANCE;
     }
 
-    /** Reports whether this is that op; never throws, for the one who reads the lines must not fail over one of them. */
-    boolean is(String op) {
-        return new JsonPrimitive(op).equals(args.get("op"));
-    }
-
     boolean has(String name) {
         return args.has(name) && !args.get(name).isJsonNull();
     }
