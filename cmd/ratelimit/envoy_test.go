@@ -107,7 +107,7 @@ func TestTheExampleWorks(t *testing.T) {
 		map[string]string{"10001": freeAddress(t), "8081": p.grpc})
 	for i := range 6 {
 		reply := e.get(t, "/", "user: ann")
-		if want := 200 + i/5*229; reply.StatusCode != want ||
+		if want := 200 + i/5*229; reply.StatusCode != want || reply.Header.Get("X-Ratelimit-Limit") != "5" ||
 			reply.Header.Get("X-Ratelimit-Remaining") != fmt.Sprint(max(0, 4-i)) {
 			t.Errorf("request %d: %d %v", i+1, reply.StatusCode, reply.Header)
 		}

@@ -142,7 +142,7 @@ type unit struct {
 
 const day = 24 * time.Hour
 
-// units are in the order of their lengths. Months and years are those of the reference service.
+// units are those of the protocol. Months and years have the lengths of the reference service.
 var units = []unit{
 	{"second", pb.RateLimitResponse_RateLimit_SECOND, time.Second, 0},
 	{"minute", pb.RateLimitResponse_RateLimit_MINUTE, time.Minute, 0},
@@ -153,28 +153,20 @@ var units = []unit{
 	{"year", pb.RateLimitResponse_RateLimit_YEAR, 365 * day, fixedwindow.Year},
 }
 
-// unitOf returns the unit whose length has the ratio to an interval nearest to 1.
-func unitOf(interval time.Duration) unit {
-	nearest := units[0]
-	for _, u := range units[1:] {
-		// interval is nearer to u than to the unit before it if it is above their geometric mean.
-		if float64(interval)*float64(interval) > float64(nearest.length)*float64(u.length) {
-			nearest = u
-		}
-	}
-	return nearest
-}
-
 // show sets what responses say about the limit. The protocol cannot express an interval of, say,
-// five minutes: such a limit gets the nearest unit, and its name has the interval.
+// five minutes: such a limit has no unit, because Envoy tells visitors the window of the unit, and its name
+// has the interval.
 func (r *rule) show() {
-	u := unitOf(r.interval)
-	name := r.label
-	if name == "" && u.length != r.interval && !r.unlimited {
+	name, number := r.label, pb.RateLimitResponse_RateLimit_UNKNOWN
+	i := slices.IndexFunc(units, func(u unit) bool { return u.length == r.interval })
+	switch {
+	case i >= 0:
+		number = units[i].number
+	case name == "" && !r.unlimited:
 		name = fmt.Sprintf("%d per %v", r.rate, r.interval)
 	}
 	r.current = &pb.RateLimitResponse_RateLimit{
-		Name: name, RequestsPerUnit: uint32(min(r.rate, 1<<32-1)), Unit: u.number,
+		Name: name, RequestsPerUnit: uint32(min(r.rate, 1<<32-1)), Unit: number,
 	}
 }
 

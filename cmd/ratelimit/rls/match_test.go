@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
@@ -130,19 +129,16 @@ func TestKeysOfCountersAreUnambiguous(t *testing.T) {
 	}
 }
 
-// An interval that Envoy has no unit for is shown by the nearest unit and by name.
-func TestAnIntervalIsShownByTheNearestUnit(t *testing.T) {
-	for interval, want := range map[time.Duration]string{
-		time.Millisecond: "second", 5 * time.Second: "second", 10 * time.Second: "minute", day: "day",
-		5 * time.Minute: "minute", 10 * time.Minute: "hour", 4 * day: "week", 30 * day: "month",
-		1000 * day: "year",
+// An interval that Envoy has no unit for is shown by name: Envoy would show the window of another unit.
+func TestAnIntervalIsShownByItsUnitOrByName(t *testing.T) {
+	for keys, want := range map[string]string{
+		"unit: minute": "MINUTE", "interval: 1m": "MINUTE", "interval: 24h": "DAY", "unit: month": "MONTH",
+		"interval: 10s": "UNKNOWN 7 per 10s", "interval: 5m": "UNKNOWN 7 per 5m0s",
+		"interval: 10s, name: few": "UNKNOWN few", "unlimited: true": "UNKNOWN",
 	} {
-		if got := unitOf(interval).name; got != want {
-			t.Errorf("%v is shown as %s, want %s", interval, got, want)
+		got := mustParse(t, limited(keys+", requests_per_unit: 7")).find(t, "a=x").rule.current
+		if shown := strings.TrimSpace(got.Unit.String() + " " + got.Name); shown != want {
+			t.Errorf("%s is shown as %s, want %s", keys, shown, want)
 		}
-	}
-	c := mustParse(t, limited("interval: 5m, requests_per_unit: 7"))
-	if got := c.find(t, "a=x").rule.current; got.Name != "7 per 5m0s" || got.RequestsPerUnit != 7 {
-		t.Errorf("shown as %v", got)
 	}
 }
