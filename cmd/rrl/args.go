@@ -76,7 +76,8 @@ func rateArgs(args []string) (rate int64, interval time.Duration, err error) {
 // forms are the values that flags take, by the type of the flag.
 var forms = map[string]string{
 	"int": "an integer", "int64": "an integer", "bool": "true or false",
-	"duration": "a duration with a unit, such as 500ms, 1s, 1m30s or 24h; there is no unit for days",
+	"stringSlice": "names with commas between them, without quotes",
+	"duration":    "a duration with a unit, such as 500ms, 1s, 1m30s or 24h; there is no unit for days",
 }
 
 // number is an argument that looks like a flag.

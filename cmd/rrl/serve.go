@@ -125,7 +125,10 @@ func (a *app) complete(s *serving) error {
 	if a.id != "" {
 		return errors.New("--id is not for serve: the page of a limiter has its clients to choose from")
 	}
-	host, _, err := net.SplitHostPort(s.listen)
+	host, port, err := net.SplitHostPort(s.listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return fmt.Errorf("--listen is %q, must be ADDRESS:PORT, as in 127.0.0.1:8380", s.listen)
 	}
