@@ -24,7 +24,8 @@ func (s *settings) client(o *redis.UniversalOptions) (redis.UniversalClient, err
 		entries = strings.Split(s.redis, ",")
 		o.MasterName, entries = strings.TrimSpace(entries[0]), entries[1:]
 		if len(entries) == 0 || strings.ContainsAny(o.MasterName, ":/@") {
-			return nil, errors.New("REDIS_URL must be MASTER,SENTINEL,... with the REDIS_TYPE SENTINEL")
+			return nil, errors.New("--redis or REDIS_URL must be MASTER,SENTINEL,... with the " +
+				"REDIS_TYPE SENTINEL")
 		}
 	case "CLUSTER":
 		o.IsClusterMode, entries = true, strings.Split(s.redis, ",")
@@ -33,18 +34,19 @@ func (s *settings) client(o *redis.UniversalOptions) (redis.UniversalClient, err
 	for i, entry := range entries {
 		e, err := parseEndpoint(strings.TrimSpace(entry))
 		if err != nil {
-			return nil, fmt.Errorf("address %d of REDIS_URL %w", i+1, err)
+			return nil, fmt.Errorf("address %d of --redis or REDIS_URL %w", i+1, err)
 		}
 		o.Addrs = append(o.Addrs, e.address)
 		if e.address = ""; i == 0 {
 			first = e
 		} else if e != first {
-			return nil, fmt.Errorf("address %d of REDIS_URL must have the scheme, user, password and "+
-				"database of the first", i+1)
+			return nil, fmt.Errorf("address %d of --redis or REDIS_URL must have the scheme, user, "+
+				"password and database of the first", i+1)
 		}
 	}
 	if o.DB = first.db; o.IsClusterMode && o.DB != 0 {
-		return nil, fmt.Errorf("the database of REDIS_URL is %d, must be 0 with the REDIS_TYPE CLUSTER", o.DB)
+		return nil, fmt.Errorf("the database of --redis or REDIS_URL is %d, must be 0 with the REDIS_TYPE "+
+			"CLUSTER", o.DB)
 	}
 	o.ContextTimeoutEnabled, o.PoolSize = true, s.RedisPool
 	o.Username, o.Password = userAndPassword(s.RedisAuth)

@@ -31,7 +31,7 @@ func TestAddressesOfRedis(t *testing.T) {
 		{guarded, "main,a:1,b:2", "hunter2", "sam:s", `"main" [a:1 b:2] :hunter2 0 sam:s tls false`},
 		{guarded, "main,redis://sam:s@a:1/4", "hunter2", "", `"main" [a:1] :hunter2 4 sam:s tls false`},
 
-		{one, "h", "", "", "address 1 of REDIS_URL must be HOST:PORT, or a URL as in redis://"},
+		{one, "h", "", "", "address 1 of --redis or REDIS_URL must be HOST:PORT, or a URL as in redis://"},
 		{one, "h:x", "", "", "must be HOST:PORT"},
 		{one, "a:1,b:2", "", "", "must be HOST:PORT"},
 		{one, "hunter2@h:1", "", "", "must be HOST:PORT"},
@@ -42,8 +42,9 @@ func TestAddressesOfRedis(t *testing.T) {
 		{one, "redis://ann:1/hunter2@h:1", "", "", "must have a number from 0 as its database"},
 		{one, "redis://ann:1?hunter2@h:1", "", "", "must have none but username, password and db"},
 		{one, "unix:///hunter2", "", "", "must be HOST:PORT"},
-		{many, "redis://:hunter2@a:1,b:2", "", "", "address 2 of REDIS_URL must have the scheme, user"},
-		{many, "redis://:hunter2@a:1/2", "", "", "the database of REDIS_URL is 2, must be 0"},
+		{many, "redis://:hunter2@a:1,b:2", "", "",
+			"address 2 of --redis or REDIS_URL must have the scheme, user"},
+		{many, "redis://:hunter2@a:1/2", "", "", "the database of --redis or REDIS_URL is 2, must be 0"},
 		{guarded, "redis://:hunter2@a:1,b:2", "", "", "REDIS_URL must be MASTER,SENTINEL,..."},
 		{guarded, "main", "", "", "REDIS_URL must be MASTER,SENTINEL,..."},
 	} {

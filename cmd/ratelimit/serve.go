@@ -97,7 +97,7 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	}
 	service, err := rls.New(rdb, options)
 	if err != nil {
-		return err
+		return errors.New(flagOf.Replace(err.Error()))
 	}
 	defer service.Close()
 	files, err := s.source().Read()

@@ -67,7 +67,7 @@ type settings struct {
 	RedisCA      string `env:"REDIS_TLS_CACERT"`
 	RedisAnyName bool   `env:"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"`
 
-	// Those that name another service than this one.
+	// Settings that name another service than this one.
 	ConfigType string `env:"CONFIG_TYPE" envDefault:"FILE"`
 	Backend    string `env:"BACKEND_TYPE" envDefault:"redis"`
 	PerSecond  bool   `env:"REDIS_PERSECOND"`
@@ -99,9 +99,9 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 		"`FILE` or directory with the limits; RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/config")
 	flags.StringVar(&s.redis, "redis", "",
 		"`HOST:PORT` or URL of Redis, or embedded for one inside of this process; REDIS_URL")
-	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "how long a decision waits for Redis")
+	flags.DurationVar(&s.budget, "budget", 15*time.Millisecond, "`DURATION` that a decision waits for Redis")
 	flags.DurationVar(&s.lease, "lease", 0,
-		"how long permits of a busy limit are taken ahead at most; 0: each decision asks Redis")
+		"longest `DURATION` for which permits of a busy limit are taken ahead; 0: each decision asks Redis")
 	flags.StringVar(&s.Calendar, "calendar", s.Calendar,
 		"time `ZONE` in which limits of a day or longer begin at midnight, as Europe/Berlin; CALENDAR_ZONE")
 	flags.IntVar(&s.Port, "http", s.Port, "`PORT` of HTTP, 0 for any; PORT")
@@ -110,8 +110,15 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 		"`HOST:PORT` of configuration, state and profiles, or PORT, 0 for any; DEBUG_HOST, DEBUG_PORT")
 	flags.StringVar(&s.Metrics, "metrics", s.Metrics, "`HOST:PORT` of /metrics; PROMETHEUS_ADDR")
 	flags.IntVar(&s.connections, "connections", 1000,
-		"most connections of gRPC, and a quarter of that of HTTP; further ones wait")
+		"most connections of gRPC, a `NUMBER`, and a quarter of that of HTTP; further ones wait")
 	flags.BoolVar(&s.version, "version", false, "print the version, and end")
+	for name, bound := range map[string]string{
+		"budget": "a duration such as 15ms", "lease": "a duration such as 1s",
+		"http": portBound, "grpc": portBound, "connections": connectionsBound,
+	} {
+		f := flags.Lookup(name)
+		f.Value = bounded{f.Value, bound}
+	}
 	if err := flags.Parse(args); err != nil || s.version {
 		if errors.Is(err, flag.ErrHelp) {
 			flags.SetOutput(stderr)
@@ -138,6 +145,31 @@ func readSettings(environment map[string]string, args []string, stderr io.Writer
 	return s, s.validate()
 }
 
+// portBound and connectionsBound say what a setting must be.
+const portBound, connectionsBound = "a port from 0 to 65535", "a number from 1"
+
+// A bounded is the value of a flag whose error says what it must be.
+type bounded struct {
+	flag.Value
+	bound string
+}
+
+// String implements flag.Value, also for the zero value, which flag prints.
+func (b bounded) String() string {
+	if b.Value == nil {
+		return ""
+	}
+	return b.Value.String()
+}
+
+// Set implements flag.Value.
+func (b bounded) Set(text string) error {
+	if b.Value.Set(text) != nil {
+		return errors.New("must be " + b.bound)
+	}
+	return nil
+}
+
 // named replaces the fields in the errors of package env by the variables that set them.
 func named(err error, environment map[string]string) error {
 	var all env.AggregateError
@@ -158,7 +190,8 @@ func named(err error, environment map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// validate refuses what names a service other than this one: to ignore it would be worse.
+// validate returns an error for settings out of their bounds, and for those that name another service than
+// this one, because to ignore these would be worse.
 func (s *settings) validate() error {
 	_, isLevel := levels[strings.ToUpper(s.LogLevel)]
 	redisType := strings.ToUpper(s.RedisType)
@@ -182,8 +215,13 @@ func (s *settings) validate() error {
 			strings.ContainsAny(s.Path, "{} ?#"), "PROMETHEUS_PATH", s.Path, "a path such as /metrics"},
 		{!(s.NearRatio > 0 && s.NearRatio <= 1), "NEAR_LIMIT_RATIO", fmt.Sprint(s.NearRatio),
 			"above 0 and at most 1"},
-		{s.Calendar != "" && s.zone == nil, "CALENDAR_ZONE", s.Calendar, "a time zone such as Europe/Berlin"},
-		{s.connections < 1, "--connections", strconv.Itoa(s.connections), "at least 1"},
+		{s.Calendar != "" && s.zone == nil, "--calendar or CALENDAR_ZONE", s.Calendar,
+			"a time zone such as Europe/Berlin"},
+		{!isAddress(address("", s.Port)), "--http or PORT", strconv.Itoa(s.Port), portBound},
+		{!isAddress(address("", s.GRPCPort)), "--grpc or GRPC_PORT", strconv.Itoa(s.GRPCPort), portBound},
+		{!isAddress(s.debug), "--debug, or DEBUG_HOST and DEBUG_PORT,", s.debug, "HOST:PORT"},
+		{!isAddress(s.Metrics), "--metrics or PROMETHEUS_ADDR", s.Metrics, "HOST:PORT"},
+		{s.connections < 1, "--connections", strconv.Itoa(s.connections), connectionsBound},
 		{s.RedisPool < 0, "REDIS_POOL_SIZE", strconv.Itoa(s.RedisPool), "at least 0"},
 		{!isLevel, "LOG_LEVEL", s.LogLevel, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL or PANIC"},
 	} {
@@ -194,11 +232,23 @@ func (s *settings) validate() error {
 	return errors.Join(all...)
 }
 
+// isAddress reports whether a text is HOST:PORT. The host may be empty.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err == nil
+}
+
 // levels are those of the reference service. Nothing is logged at FATAL and PANIC.
 var levels = map[string]slog.Level{
 	"TRACE": slog.LevelDebug, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
 	"WARNING": slog.LevelWarn, "ERROR": slog.LevelError, "FATAL": 12, "PANIC": 12,
 }
+
+// flagOf replaces the fields of rls.Options that rls.New may refuse by their flags.
+var flagOf = strings.NewReplacer(": Budget is", ": --budget is", ": Lease is", ": --lease is")
 
 func (s *settings) source() rls.Source { return rls.Source(s.config) }
 
