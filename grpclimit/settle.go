@@ -8,7 +8,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// place is that of the reservations of this package in a context.
+// place names the reservations of this package in a context.
 const place = "grpclimit"
 
 // Settle reports how many permits a call used, 0 or more: in a handler behind an interceptor with

@@ -176,7 +176,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// warmUp lets the first call of the process, which takes longest, be none of an example: those have 100 ms.
+// warmUp makes the first call, which takes longest, before the examples, whose limiters have 100 ms.
 func warmUp() {
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
 	defer rdb.Close()

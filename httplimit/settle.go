@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/admission"
 )
 
-// place is that of the reservations of this package in a context.
+// place names the reservations of this package in a context.
 const place = "httplimit"
 
 // Settle reports how many permits a request used, 0 or more: in a handler behind a Middleware with
@@ -95,7 +95,7 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 		return
 	}
 	if c == nil {
-		c = &call{} // the request needs no permits
+		c = &call{}
 	}
 	c.Timeout = m.timeout
 	if m.onError != nil {

@@ -19,7 +19,7 @@ import (
 
 type account = fixtures.Account
 
-// estimated is a cost.
+// estimated returns an option for a cost of n.
 func estimated(n int64) httplimit.Option {
 	return httplimit.WithCost(func(*http.Request) (int64, error) { return n, nil })
 }

@@ -28,8 +28,8 @@ type form interface {
 	Charge(ctx context.Context, key string, n int64) (Result, error)
 }
 
-// NewLedger is for the packages of this module that make limiters: one is the form of one limit, each that
-// with a limit for each key.
+// NewLedger returns a Ledger: one is the form of its single limit, each that of the limits of its keys. It is
+// for packages of this module.
 func NewLedger(one, each form) Ledger { return Ledger{one, each, ""} }
 
 // For returns the limit of a key of 1 to 1,024 bytes. With another key each call is an [ErrInvalidArgument].

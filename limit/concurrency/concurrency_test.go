@@ -27,7 +27,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// A pool is a Leases, or one from afar.
+// A pool is a Leases or a far.
 type pool interface {
 	TryAcquire(ctx context.Context, n int64) (*concurrency.Lease, bool, error)
 }

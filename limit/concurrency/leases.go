@@ -26,7 +26,7 @@ type Leases struct {
 	key        string
 }
 
-// pooled is a form of Allow, and the leases of the same permits.
+// pooled is the form that Allow uses, and the pool of the leases.
 type pooled struct {
 	form.Form
 	pool *pool
@@ -55,7 +55,7 @@ func (l Limit) InMemory(opts ...limit.Option) (Leases, error) {
 // their lease ends. The error is that of InMemory, also for a nil rdb or an unusable name.
 //
 // Waiting callers are served in order within a process, but not among processes: the first caller in each
-// line asks again when a lease ends, and until then after 5 ms at first, later every 100 to 200 ms. So a
+// line asks again when a lease ends, and until then within 5 ms at first, later every 100 to 200 ms. So a
 // process that has just given a lease back often gets the next one, and another may wait many times longer
 // than its turn.
 func (l Limit) OnRedis(rdb redis.UniversalClient, name string) (Leases, error) {

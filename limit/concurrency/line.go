@@ -57,14 +57,14 @@ func (*pool) ended(ctx context.Context) error {
 func (p *pool) tryAcquire(ctx context.Context, key string, n int64) (*Lease, bool, error) {
 	start := time.Now()
 	lease, d, err := p.try(ctx, key, n)
-	p.tell(ctx, key, d, host.Call{Permits: n, Err: err, Start: start})
+	p.observe(ctx, key, d, host.Call{Permits: n, Err: err, Start: start})
 	return lease, lease != nil, err
 }
 
-// tell tells the Observer of the Client, if there is one, of a call.
-func (p *pool) tell(ctx context.Context, key string, d form.Decision, call host.Call) {
+// observe reports a call to the Observer of the Client, if there is one.
+func (p *pool) observe(ctx context.Context, key string, d form.Decision, call host.Call) {
 	if h, ok := p.store.(hosted); ok {
-		h.told(ctx, key, d, call)
+		h.observe(ctx, key, d, call)
 	}
 }
 
@@ -86,7 +86,7 @@ func (p *pool) try(ctx context.Context, key string, n int64) (*Lease, form.Decis
 func (p *pool) acquire(ctx context.Context, key string, n int64) (*Lease, error) {
 	start := time.Now()
 	lease, d, err := p.wait(ctx, key, n)
-	p.tell(ctx, key, d, host.Call{Permits: n, Err: err, Start: start})
+	p.observe(ctx, key, d, host.Call{Permits: n, Err: err, Start: start})
 	return lease, err
 }
 

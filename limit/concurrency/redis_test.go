@@ -64,7 +64,7 @@ func TestCallersNeverHoldMoreThanMost(t *testing.T) {
 	}
 }
 
-// A far is leases through a proxy to a server that knows the scripts.
+// A far is a Leases whose calls reach a server through a proxy. The server knows the scripts.
 type far struct {
 	concurrency.Leases
 	server *redistest.Server
@@ -72,7 +72,7 @@ type far struct {
 	name   string
 }
 
-// fromAfar returns leases of an hour, of which some are out at most. Each try waits for a reply for patience.
+// fromAfar returns a far with leases of an hour, of which at most most are out. Each try waits for patience.
 func fromAfar(t *testing.T, most int64, patience time.Duration) far {
 	t.Helper()
 	f := far{server: redistest.Start(t), name: redistest.Name(t)}

@@ -95,13 +95,13 @@ func (s *state) settle(now, lease int64) {
 // remaining grants then end no earlier than any caller expects.
 func (s *state) give(n, stamp int64) {
 	if stamp > 0 {
-		n = s.giveThose(n, func(g *grant) bool { return g.ends == stamp })
+		n = s.giveIf(n, func(g *grant) bool { return g.ends == stamp })
 	}
-	s.giveThose(n, func(*grant) bool { return true })
+	s.giveIf(n, func(*grant) bool { return true })
 }
 
-// giveThose gives back n permits of the grants that f chooses, and returns how many it has not found.
-func (s *state) giveThose(n int64, f func(*grant) bool) int64 {
+// giveIf gives back n permits of the grants for which f returns true, and returns how many it has not found.
+func (s *state) giveIf(n int64, f func(*grant) bool) int64 {
 	for g := s.first; g != nil && n > 0; {
 		next := g.next
 		switch {

@@ -118,8 +118,8 @@ func (h hosted) take(ctx context.Context, key string, n int64) (p permits, d for
 	}
 }
 
-// told tells the Observer of a call of a Leases: once, however often it asks.
-func (h hosted) told(ctx context.Context, key string, d form.Decision, call host.Call) {
+// observe reports a call of a Leases to the Observer: once, however often the call asks Redis.
+func (h hosted) observe(ctx context.Context, key string, d form.Decision, call host.Call) {
 	if call.Err == nil {
 		call.Result = limit.Result{Allowed: d.Allowed, Degraded: d.By != form.Redis}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/form"
 )
 
-// A waiting waits for turns in memory.
+// A waiting is the waiter of a Queue in memory.
 type waiting struct {
 	lines form.Opened[line]
 	pacer pacer

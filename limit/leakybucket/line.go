@@ -44,7 +44,7 @@ func (l Line) Peek(ctx context.Context) (limit.Result, error) { return l.form.Pe
 // once. If ctx ends before the turn, Wait leaves the line and takes nothing: errors.Is(err, ctx.Err()) holds.
 func (l Line) Wait(ctx context.Context) error { return l.form.wait(ctx, l.key) }
 
-// waits is a form of Allow with its waiting callers.
+// waits is the form that Allow uses, and the waiter that Wait uses.
 type waits struct {
 	form.Form
 	waiter
@@ -104,7 +104,7 @@ var (
 	_ limit.Keyed[Line] = Line{}
 )
 
-// A reserved waits for turns that Redis has assigned.
+// A reserved is the waiter of a Queue on Redis, which assigns the turns.
 type reserved struct {
 	form.Conn
 	name  string

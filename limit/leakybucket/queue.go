@@ -115,8 +115,8 @@ func (p pacer) take(l *line, now, n, _ int64) form.Decision {
 	return d
 }
 
-// at returns the permits that are owed at a time. Before the last time more were owed. Postponed turns are
-// owed again.
+// at returns the time that is owed at now. Before the last time more was owed. Postponed turns are owed
+// again.
 func (p pacer) at(l *line, now int64) float64 {
 	if l.crowd != nil {
 		lost := l.crowd.lost()
@@ -135,7 +135,7 @@ func (p pacer) set(l *line, owed float64, now int64) {
 	}
 }
 
-// settled rounds nothing down to 0.
+// settled rounds what is less than nothing down to 0.
 func settled(owed float64) float64 {
 	if owed < nothing {
 		return 0

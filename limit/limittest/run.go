@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// attempts is how often a check is tried whose calls take too long.
+// attempts bounds the tries of a check whose calls take too long.
 const attempts = 20
 
 // A failure is the panic that ends a check early.

@@ -194,9 +194,9 @@ func worstInterval(r *run) {
 	}
 }
 
-// A refusal has a reason if the permits granted in the interval before leave too few. With other algorithms
-// than a sliding log they come back within two. A paced limiter refuses until n/rate of an interval has
-// passed since it granted n.
+// A refusal has a reason if the permits granted in the interval before leave too few: in two intervals,
+// unless the algorithm is SlidingLog. A paced limiter refuses until n/rate of an interval has passed since it
+// granted n.
 func refusalHasReason(r *run) {
 	const rate = 10
 	trials := r.random(rate)
