@@ -44,7 +44,7 @@ func TestCallersNeverHoldMoreThanMost(t *testing.T) {
 					redistest.NoError(t, lease.Extend(t.Context()))
 				}
 				held.Add(-n)
-				returns(t, lease, nil)
+				returns(t, lease)
 			}
 			var all sync.WaitGroup
 			for i := range callers {
@@ -59,7 +59,7 @@ func TestCallersNeverHoldMoreThanMost(t *testing.T) {
 			if worst := worst.Load(); worst > most || worst < 2 {
 				t.Errorf("%d of %d were held at once", worst, most)
 			}
-			takes(t, pools[0], most, true)
+			takes(t, pools[0], most)
 		})
 	}
 }
@@ -81,7 +81,7 @@ func fromAfar(t *testing.T, most int64, patience time.Duration) far {
 		f.server.Client(t, func(o *redis.Options) {
 			o.Addr, o.ReadTimeout, o.MaxRetries = f.proxy.Addr, patience, 2
 		}), f.name)
-	returns(t, takes(t, f, 1, true), nil)
+	returns(t, takes(t, f.Leases, 1))
 	return f
 }
 
@@ -101,9 +101,9 @@ func (f far) counts(t *testing.T, kind func(args []string) bool) *atomic.Int64 {
 }
 
 // refusesToGuess expects TryAcquire to fail without a reply.
-func refusesToGuess(t *testing.T, p pool, n int64) {
+func refusesToGuess(t *testing.T, l concurrency.Leases, n int64) {
 	t.Helper()
-	lease, ok, err := p.TryAcquire(t.Context(), n)
+	lease, ok, err := l.TryAcquire(t.Context(), n)
 	if lease != nil || ok || err == nil {
 		t.Errorf("TryAcquire(%d): %v %v %v, without a reply", n, lease, ok, err)
 	}
@@ -112,14 +112,14 @@ func refusesToGuess(t *testing.T, p pool, n int64) {
 // A lost reply of take.lua is an error, and the lease is given back by its ID, without another call.
 func TestALeaseWithALostReplyIsGivenBack(t *testing.T) {
 	p := fromAfar(t, 3, time.Second)
-	lease := takes(t, p, 1, true)
+	lease := takes(t, p.Leases, 1)
 	p.proxy.SwallowReplyTo(1, isTake)
-	refusesToGuess(t, p, 2)
+	refusesToGuess(t, p.Leases, 2)
 	redistest.Eventually(t, "the end of the lease", func() bool { // one lease is left, and the sum
 		return p.server.Admin().ZCard(t.Context(), "{"+p.name+"}:concurrency").Val() == 2
 	})
-	takes(t, p, 2, true)
-	returns(t, lease, nil)
+	takes(t, p.Leases, 2)
+	returns(t, lease)
 	if n := p.proxy.Swallowed(); n != 1 {
 		t.Errorf("%d replies were lost", n)
 	}
@@ -131,7 +131,7 @@ func TestALateTakeIsNotSentAgain(t *testing.T) {
 	p := fromAfar(t, 1, time.Second)
 	sent := p.counts(t, isTake)
 	late := p.proxy.HoldNext(1, isTake)
-	refusesToGuess(t, p, 1)
+	refusesToGuess(t, p.Leases, 1)
 	late()
 	if n := sent.Load(); n != 1 {
 		t.Errorf("it was sent %d times", n)
@@ -142,7 +142,7 @@ func TestALateTakeIsNotSentAgain(t *testing.T) {
 func TestCallersInLineShareASilence(t *testing.T) {
 	const callers, patience = 20, 500 * time.Millisecond // longer than a call that is only slow
 	p := fromAfar(t, 1, patience)
-	lease := takes(t, p, 1, true)
+	lease := takes(t, p.Leases, 1)
 	asked := p.counts(t, isTake)
 	failed := make(chan error, callers)
 	wait := func() {
@@ -164,23 +164,23 @@ func TestCallersInLineShareASilence(t *testing.T) {
 		t.Errorf("%d callers have waited for %v, want one call of three tries of %v", callers, d, patience)
 	}
 	appear()
-	returns(t, lease, nil)
-	returns(t, redistest.Must(p.Acquire(t.Context(), 1))(t), nil)
+	returns(t, lease)
+	returns(t, redistest.Must(p.Acquire(t.Context(), 1))(t))
 }
 
 // keep.lua is sent again if its reply is lost: carried out twice, it has the same effect. A failed Release
 // may have been carried out: another one succeeds.
 func TestExtendAndReleaseAreSentAgain(t *testing.T) {
 	p := fromAfar(t, 3, time.Second)
-	lease := takes(t, p, 3, true)
+	lease := takes(t, p.Leases, 3)
 	p.proxy.SwallowReply(1)
 	redistest.NoError(t, lease.Extend(t.Context()))
 	p.proxy.SwallowReply(3)
 	if err := lease.Release(t.Context()); err == nil || errors.Is(err, concurrency.ErrExpired) {
 		t.Errorf("Release: %v, without a reply", err)
 	}
-	returns(t, lease, nil)
-	takes(t, p, 3, true)
+	returns(t, lease)
+	takes(t, p.Leases, 3)
 	if n := p.proxy.Swallowed(); n != 4 {
 		t.Errorf("%d replies were lost", n)
 	}
@@ -189,7 +189,7 @@ func TestExtendAndReleaseAreSentAgain(t *testing.T) {
 // A call on a lease ends with its context, also while another call on the lease waits for Redis.
 func TestACallDoesNotWaitForAnotherOne(t *testing.T) {
 	p := fromAfar(t, 1, time.Minute)
-	lease := takes(t, p, 1, true)
+	lease := takes(t, p.Leases, 1)
 	reply := p.proxy.HoldNext(1, redistest.IsScript)
 	extended := make(chan error, 1)
 	go func() { extended <- lease.Extend(context.Background()) }()
@@ -212,14 +212,14 @@ func TestACallDoesNotWaitForAnotherOne(t *testing.T) {
 	}
 	reply()
 	redistest.NoError(t, <-extended)
-	returns(t, lease, nil)
+	returns(t, lease)
 }
 
 // A lease granted to a caller that has left is given back by its ID.
 func TestALeaseOfACallerThatLeftIsGivenBack(t *testing.T) {
 	p := fromAfar(t, 3, time.Minute)
 	near := onRedis(t, concurrency.Limit{Most: 3, Lease: time.Hour}, p.server.Admin(), p.name)
-	other := takes(t, p, 1, true)
+	other := takes(t, p.Leases, 1)
 	returned := p.counts(t, func(args []string) bool { return redistest.IsScript(args) && !isTake(args) })
 	formtest.Leave(t, p.proxy, isTake, func(ctx context.Context) error {
 		_, err := p.Acquire(ctx, 2)
@@ -229,11 +229,11 @@ func TestALeaseOfACallerThatLeftIsGivenBack(t *testing.T) {
 	redistest.Eventually(t, "the permits", func() bool {
 		lease, ok, err := near.TryAcquire(t.Context(), 2)
 		if err == nil && ok {
-			returns(t, lease, nil)
+			returns(t, lease)
 		}
 		return err == nil && ok
 	})
-	returns(t, other, nil)
+	returns(t, other)
 }
 
 // Take, extend and release are one round trip each. Redis has a member for each lease, and the sum.
@@ -241,13 +241,13 @@ func TestARoundTripAndAMemberForEachLease(t *testing.T) {
 	server, name := redistest.Start(t), redistest.Name(t)
 	rdb, key := server.Client(t), "{"+name+"}:concurrency"
 	p := onRedis(t, concurrency.Limit{Most: 1 << 40, Lease: time.Minute}, rdb, name)
-	returns(t, takes(t, p, 1, true), nil)
+	returns(t, takes(t, p, 1))
 	trips := redistest.RoundTrips(rdb)
 	before := trips.Load()
-	lease := takes(t, p, 1<<40-1, true)
+	lease := takes(t, p, 1<<40-1)
 	redistest.NoError(t, lease.Extend(t.Context()))
-	other := takes(t, p, 1, true)
-	returns(t, lease, nil)
+	other := takes(t, p, 1)
+	returns(t, lease)
 	if n := trips.Load() - before; n != 4 {
 		t.Errorf("%d round trips, want 4", n)
 	}
@@ -259,7 +259,7 @@ func TestARoundTripAndAMemberForEachLease(t *testing.T) {
 	if ttl := admin.PTTL(ctx, key).Val(); ttl <= 0 || ttl > time.Minute {
 		t.Errorf("the time to live is %v", ttl)
 	}
-	returns(t, other, nil)
+	returns(t, other)
 	if n := admin.Exists(ctx, key).Val(); n != 0 {
 		t.Error("the key exists, and no lease is out")
 	}
