@@ -147,10 +147,10 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 // dial returns a connection to a port of gRPC.
-func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
+func dial(t testing.TB, address string) *grpc.ClientConn {
 	t.Helper()
-	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	conn := redistest.Must(grpc.NewClient(address, options...))(t)
+	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
+	conn := redistest.Must(grpc.NewClient(address, plain))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -95,7 +95,7 @@ func TestServeEnds(t *testing.T) {
 	if left, err := io.ReadAll(rest); err != nil || len(left) > 0 {
 		t.Errorf("it prints %q, %v", left, err)
 	}
-	p.ends(0, "", "")
+	p.ends(0, "")
 	if took := time.Since(start); took > 20*time.Second { // a second or two; the machine may be busy
 		t.Errorf("it took %v to stop", took)
 	}

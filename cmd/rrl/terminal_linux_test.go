@@ -32,5 +32,5 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	if rest, _ := io.ReadAll(lines); len(rest) > 0 {
 		t.Errorf("printed %s", rest)
 	}
-	p.ends(0, "", "")
+	p.ends(0, "")
 }

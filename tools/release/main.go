@@ -222,7 +222,7 @@ func (r *release) notesAndSums() error {
 
 func fileURL(path string) string { return "file://" + filepath.ToSlash(path) }
 
-// runIn runs a command in a directory, with the environment of the builds. more are further variables.
+// runIn runs a command in a directory, with the environment of the builds.
 func (r *release) runIn(dir, name string, args ...string) error {
 	cmd := r.command(dir, name, args...)
 	cmd.Stdout = os.Stderr

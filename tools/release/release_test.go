@@ -180,9 +180,9 @@ func commit(t *testing.T, dir string) {
 	}
 }
 
-// fromDist runs a command with the proxy of dist and an empty module cache, and returns its output. Without
+// fromDist runs a command with the proxy of dist and an empty module cache. Without
 // paths, what the release has compiled is in the cache of builds.
-func (r *release) fromDist(t *testing.T, dir, name string, args ...string) string {
+func (r *release) fromDist(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	user := *r
@@ -193,7 +193,6 @@ func (r *release) fromDist(t *testing.T, dir, name string, args ...string) strin
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 	}
-	return string(out)
 }
 
 // installs gets rrl by go install.
