@@ -13,14 +13,14 @@ import (
 // The bounds of what strangers can make the service keep in memory. docs/envoy.md has them.
 const (
 	// mostStreams is the number of calls of a connection of gRPC, and mostMetadata and mostMessage the bytes
-	// of one: more than Envoy has for the header of its visitor, several times over. If a large header made a
-	// call too large, it would let its visitor pass.
+	// of one: several times what Envoy accepts as the header of a visitor. Envoy lets a visitor pass whose
+	// call is too large.
 	mostStreams, mostMetadata, mostMessage = 100, 16 << 10, 1 << 20
 	// buffer is that of a connection of gRPC, in bytes. The default is 32 KiB.
 	buffer = 4 << 10
 	// beginning is how long a client may take to begin with gRPC.
 	beginning = 3 * time.Second
-	// fewCalls is how many calls of gRPC may take reading to arrive. The further ones have crowded.
+	// fewCalls is how many calls of gRPC have the time reading to arrive. Further ones have crowded.
 	fewCalls, crowded = 64, 100 * time.Millisecond
 	// mostWatches is the number of streams that watch the health.
 	mostWatches = 1000
@@ -46,8 +46,8 @@ func listen(address string, connections int) (net.Listener, error) {
 // timerKey is the key of the timer of a call in its context.
 type timerKey struct{}
 
-// arrives gives a call of gRPC a time to arrive as a whole. Otherwise the calls of a stranger would stay for
-// ever, each with its goroutine and what has come of its message.
+// arrives bounds the time in which a call of gRPC arrives as a whole. Otherwise the calls of a stranger would
+// stay for ever, each with its goroutine and a part of its message.
 func (v *server) arrives(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	limit := reading
 	if v.calls.Add(1) > fewCalls {

@@ -30,7 +30,7 @@ type grant struct {
 	*numbers
 }
 
-// The numbers of a limiter after a call that did not wait.
+// numbers are those of a limiter after a call that did not wait.
 type numbers struct {
 	Limit      int64 `json:"limit"`
 	Remaining  int64 `json:"remaining"`

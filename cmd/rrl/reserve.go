@@ -22,7 +22,7 @@ type reserving struct {
 	claim
 	permits int64
 	wait    time.Duration
-	file    string // which the command writes how many permits it used to; empty without a command
+	file    string // to which the command writes how many permits it used; empty without a command
 }
 
 // A reserved is the output of reserve.

@@ -31,29 +31,29 @@ type limiter interface {
 	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
 }
 
-// An exactly is the counter of a limiter whose acquires fall back by themselves. Its other calls end with the
-// budget.
-type exactly struct {
+// An exactCounter is a RateLimiter, whose acquires have the fallback of the library. Its other calls end with
+// the budget.
+type exactCounter struct {
 	*rratelimiter.RateLimiter
 	budget time.Duration
 }
 
 // Peek implements counter.
-func (c exactly) Peek(ctx context.Context) (limit.Result, error) {
+func (c exactCounter) Peek(ctx context.Context) (limit.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
 	return c.RateLimiter.Peek(ctx)
 }
 
 // Charge implements counter.
-func (c exactly) Charge(ctx context.Context, n int64) (limit.Result, error) {
+func (c exactCounter) Charge(ctx context.Context, n int64) (limit.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
 	return c.RateLimiter.Charge(ctx, n)
 }
 
 // Release implements counter.
-func (c exactly) Release(ctx context.Context, n int64) error {
+func (c exactCounter) Release(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, c.budget)
 	defer cancel()
 	return c.RateLimiter.Release(ctx, n)
@@ -104,10 +104,10 @@ func (o *openers) open(r *rule) (func(key string) counter, error) {
 		// A rate that Java has set stays: the service shares the limit, it does not own it.
 		l := o.client.RateLimiter(r.limiter).
 			WithRate(r.rate, r.interval, rratelimiter.WithKeepRate()).WithFallback(fallback)
-		return func(string) counter { return exactly{l, o.budget} }, l.Validate()
+		return func(string) counter { return exactCounter{l, o.budget} }, l.Validate()
 	}
 	keyed := o.client.Keyed(o.name(r.domain), r.rate, r.interval).WithFallback(fallback)
-	return func(key string) counter { return exactly{keyed.For(key), o.budget} }, keyed.Validate()
+	return func(key string) counter { return exactCounter{keyed.For(key), o.budget} }, keyed.Validate()
 }
 
 // name returns the name of the limiters of a domain. With all_or_none they share a slot of a cluster,

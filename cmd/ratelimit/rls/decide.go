@@ -236,7 +236,7 @@ func (s *Service) askTogether(ctx context.Context, items []*item) {
 	places := make([]int, len(items))
 	tooMany := false
 	for i, it := range items {
-		l, ok := it.rule.open(it.key).(exactly)
+		l, ok := it.rule.open(it.key).(exactCounter)
 		if !ok {
 			continue // Parse refuses other algorithms beside all_or_none
 		}

@@ -14,7 +14,7 @@ import (
 // A kind is hits of a request.
 type kind struct {
 	name, flags, requests string
-	redis                 string // of all algorithms but
+	redis                 string // of all algorithms except concurrency
 	concurrency           string
 	exactly               string // of rratelimiter without Redis; the others decide as with it
 }

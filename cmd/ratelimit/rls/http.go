@@ -83,7 +83,7 @@ func httpStatus(err error) int {
 
 // serveCheck decides about the descriptor in a query, and leaves the response to httplimit.
 func (s *Service) serveCheck(w http.ResponseWriter, r *http.Request) {
-	in, err := checked(r.PathValue("domain"), r.URL.RawQuery, r)
+	in, err := requestOf(r.PathValue("domain"), r.URL.RawQuery, r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -120,8 +120,8 @@ func fieldOf(r *http.Request, name string, hash bool) string {
 	return value
 }
 
-// checked returns the request of a query. The order of its keys counts, as in a descriptor.
-func checked(domain, query string, r *http.Request) (*pb.RateLimitRequest, error) {
+// requestOf returns the request of a query. The order of its keys counts, as in a descriptor.
+func requestOf(domain, query string, r *http.Request) (*pb.RateLimitRequest, error) {
 	d := &descriptor.RateLimitDescriptor{}
 	for field := range strings.SplitSeq(query, "&") {
 		if field == "" {

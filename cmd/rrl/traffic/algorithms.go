@@ -42,7 +42,8 @@ func (p *Plan) lanes() []lane {
 	}
 }
 
-// made completes a lane with a limiter of at most all permits at once; 0 if its remaining part is unknown.
+// made completes a lane with a limiter of at most all permits at once. all is 0 if the remaining part of the
+// limit is unknown.
 func made[L limit.Peeker](p *Plan, l lane, all int64, one func(opts ...limit.Option) (L, error)) lane {
 	c := newClock(p.Per)
 	limiter, err := one(limit.WithClock(c.now))

@@ -126,7 +126,7 @@ func (t *tokens) check(r *http.Request, token string) (status int) {
 	return http.StatusUnauthorized
 }
 
-// Masks are hashes that stand for names and ids. They need a secret key: without it, a viewer could hash
+// masks are hashes that stand for names and ids. They need a secret key: without it, a viewer could hash
 // names until one gives a mask on the page.
 type masks struct {
 	key [32]byte

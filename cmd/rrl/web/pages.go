@@ -18,7 +18,7 @@ import (
 //go:embed static templates
 var files embed.FS
 
-// Templates are the pages, each with the frame around it.
+// templates are the pages, each with the frame around it.
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range []string{"list", "limiter", "error"} {

@@ -106,7 +106,7 @@
 		latest = view;
 		if (!view.pair) return;
 		at('left').classList.toggle('used', view.saturated);
-		// Of a long time without a view the records say when the grants happened.
+		// After a long time without a view, the records say when the grants happened.
 		const since = points.length ? view.at - points[points.length - 1].at : shownFor * 1000;
 		if (!view.elapsed_ms || (since > 1500 && since <= view.interval_ms)) {
 			earlier.push(...grantsOf(view, since));
@@ -164,7 +164,7 @@
 		return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= most);
 	}
 
-	// An empty chart: lines with numbers up to most, and what its ends are. It returns where things are.
+	// An empty chart: lines with numbers up to most, and labels at its ends. It returns the scales.
 	function chart(id, most, from, to) {
 		const svg = at(id);
 		const width = svg.clientWidth || 600;
@@ -185,7 +185,7 @@
 		return area;
 	}
 
-	// A bar of what Go was granted, and what others were on top of it.
+	// A bar: the grants of Go, and on top of them those of other clients.
 	function bar(area, x, width, byGo, byOthers) {
 		const low = area.y(byGo);
 		const high = area.y(byGo + byOthers);
