@@ -48,10 +48,6 @@ final class Request {
         return value.getAsString();
     }
 
-    String text(String name, String absent) {
-        return has(name) ? text(name) : absent;
-    }
-
     /** An integer of 64 bits. Redisson checks few bounds, so neither are they checked here. */
     long integer(String name) {
         JsonPrimitive value = primitive(name);
