@@ -63,8 +63,8 @@ func newRedsync(_ *env, rdb *redis.Client) locker {
 }
 
 // newRueidislock has a client of its own, and the options that its page recommends for one server of Redis 7.
-// A try may take longer than its default of 20 ms: on a busy machine some did, and callers waited for ever.
-// Some still do, also a lone one: it must not keep all other rivals waiting.
+// A try may take longer than the default of 20 ms, because on a busy machine some do, and callers wait for
+// ever. Some callers still do, even a lone one, and must not keep all other rivals waiting.
 func newRueidislock(e *env, rdb *redis.Client) locker {
 	c := get(rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{rdb.Options().Addr}},
@@ -83,7 +83,7 @@ func newRueidislock(e *env, rdb *redis.Client) locker {
 	}
 }
 
-// newNoLock has only the work of the holds measured.
+// newNoLock returns a locker without a lock, to measure the work of the holds alone.
 func newNoLock(*env, *redis.Client) locker {
 	return func(context.Context, string) (func(context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
@@ -189,7 +189,7 @@ const lockPatience = 20 * time.Second
 // locks measures how holds follow one another.
 func (e *env) locks(ctx context.Context, run holds) turner {
 	none := inGo(e, newNoLock)
-	// Scripts are loaded. Who fails here fails again below, where a rival may.
+	// It loads the scripts. A library that fails here fails again below, where a rival may.
 	_, _ = run(ctx, crowd{8, 1}, redistest.Name(e), redistest.Name(e), 2)
 	return func(ctx context.Context, c crowd) (sample, error) {
 		ctx, cancel := context.WithTimeout(ctx, lockPatience)
@@ -209,8 +209,8 @@ func (e *env) locks(ctx context.Context, run holds) turner {
 	}
 }
 
-// handing measures hand-overs: from the begin of an unlock until the next caller has the lock. It is an error
-// if two callers had the lock at once: then the number in the end is less than the holds.
+// handing measures hand-overs: from the beginning of an unlock until the next caller has the lock. It is an
+// error if two callers had the lock at once: then the number in the end is less than the holds.
 func (e *env) handing(ctx context.Context, run holds, c crowd, times int) (s sample, err error) {
 	var all []hold
 	counter := redistest.Name(e)

@@ -140,7 +140,7 @@ func figure(v float64) string {
 // machineTable is the table of what all others were measured on.
 const machineTable = "machine"
 
-// when returns the line below a table: another run of one scenario leaves the other tables as they are.
+// when returns the line below a table. Each table has one, because a run may measure a single scenario.
 func (b *bench) when() string {
 	load, _ := os.ReadFile("/proc/loadavg")
 	busy, _, _ := strings.Cut(string(load)+" unknown", " ")

@@ -143,8 +143,9 @@ func (e *env) turns(ctx context.Context) table {
 // as long as a call.
 const hundred = 100
 
-// limiter is a contestant whose callers share what made returns. They look at the clock after so many calls.
-func limiter(calls int, made func(ctx context.Context, e *env) ask) func(context.Context, *env) turner {
+// limiter is a contestant whose callers share what made returns. They read the clock after every batch of
+// calls.
+func limiter(batch int, made func(ctx context.Context, e *env) ask) func(context.Context, *env) turner {
 	return func(ctx context.Context, e *env) turner {
 		once := made(ctx, e)
 		// All users have come once. Where callers are refused, this takes the only permit.
@@ -153,8 +154,8 @@ func limiter(calls int, made func(ctx context.Context, e *env) ask) func(context
 			return e.expected(ok || e.refused, err)
 		}))
 		return func(ctx context.Context, c crowd) (sample, error) {
-			return e.turn(ctx, c, calls, func(ctx context.Context) (err error) {
-				for range calls {
+			return e.turn(ctx, c, batch, func(ctx context.Context) (err error) {
+				for range batch {
 					ok, err := once(ctx, e.users[rand.IntN(len(e.users))])
 					if err = e.expected(ok != e.refused, err); err != nil {
 						return err
@@ -180,9 +181,9 @@ const (
 	ended
 )
 
-// turn measures callers after a warm-up. do makes this number of calls.
+// turn measures callers after a warm-up. do makes a batch of calls.
 func (e *env) turn(
-	ctx context.Context, c crowd, calls int, do func(context.Context) error,
+	ctx context.Context, c crowd, batch int, do func(context.Context) error,
 ) (sample, error) {
 	var phase atomic.Int32
 	var all sync.WaitGroup
@@ -207,10 +208,10 @@ func (e *env) turn(
 	phase.Store(ended)
 	all.Wait() // before the error: no caller outlives its turn
 	us := slices.Concat(took...)
-	n := float64(max(1, len(us)) * calls)
+	n := float64(max(1, len(us)) * batch)
 	s := used.by(n)
 	s.perSecond, s.allocs = n/lasted.Seconds(), float64(after.Mallocs-before.Mallocs)/n
-	s.p50, s.p99 = quantile(us, 0.50)/float64(calls), quantile(us, 0.99)/float64(calls)
+	s.p50, s.p99 = quantile(us, 0.50)/float64(batch), quantile(us, 0.99)/float64(batch)
 	return s, errors.Join(err, errors.Join(errs...), ctx.Err())
 }
 

@@ -121,7 +121,7 @@ func (g *generation) plays(row [][]string, sides map[string]side) bool {
 	return true
 }
 
-// olderServer: the server of the suite lacks what is new in Redis 7.0.
+// olderServer reports whether the server of the suite lacks what is new in Redis 7.0.
 var olderServer = strings.HasPrefix(os.Getenv(infoEnv), "redis_version:5.") ||
 	strings.HasPrefix(os.Getenv(infoEnv), "redis_version:6.")
 
@@ -142,7 +142,7 @@ type play struct {
 	words    []string    // of the step under way
 }
 
-// named has the sides use a limiter of that name.
+// named makes the sides use a limiter of that name.
 func (p *play) named(name string) {
 	p.name, p.keys, p.goes = name, keysOf(name), map[side]*rratelimiter.RateLimiter{}
 }

@@ -28,9 +28,8 @@ const notEvery = "^Go and Java on the same keys (Both at once|The server may be 
 // infoEnv tells a suite what the server it runs on must say of itself.
 const infoEnv = "COMPAT_SERVER_INFO"
 
-// The scripts are the same on every server since Redis 5.0, and so is what Go
-// and Java see of each other. The suite runs again on each release, in another
-// process.
+// Go and Java share limiters on every server since Redis 5.0. The suite runs again on each release, in
+// another process.
 func TestServers(t *testing.T) {
 	t.Parallel() // beside TestCompat
 	redistest.Thorough(t)
@@ -79,7 +78,7 @@ var _ = Describe("The server", func() {
 	})
 })
 
-// shareOn has Go and Java share limiters of other servers. Package faults has these fail over.
+// shareOn makes Go and Java share limiters of other servers. Package faults makes these fail over.
 func shareOn(ctx SpecContext, rdb redis.UniversalClient, where javapeer.ConnectOption) {
 	GinkgoHelper()
 	client := redistest.Name(GinkgoT())

@@ -78,7 +78,7 @@ final class Clients {
         return client;
     }
 
-    /** What the request does not name keeps Redisson's default, which a suite may well be about. */
+    /** Settings that the request does not name keep Redisson's defaults, which a suite may test. */
     private static Config config(Request request) throws Exception {
         // The limiter uses no codec, and the default ones of old releases do not start on Java 17.
         Config config = new Config().setThreads(THREADS).setNettyThreads(THREADS).setCodec(StringCodec.INSTANCE);
@@ -105,7 +105,7 @@ final class Clients {
         return request.has("sentinels") ? sentinels(config, request) : single(config, request);
     }
 
-    /** One idle connection each: start-up waits for those. The pools still grow to Redisson's default sizes. */
+    /** One idle connection of each kind: start-up waits for them. The pools still grow to Redisson's default sizes. */
     private static SingleServerConfig single(Config config, Request request) {
         return config.useSingleServer()
                 .setAddress(request.text("address"))

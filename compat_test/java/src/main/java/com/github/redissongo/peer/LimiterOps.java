@@ -64,7 +64,7 @@ final class LimiterOps {
         ask("availablePermits", (limiter, request) -> limiter.availablePermits());
     }
 
-    /** All but delete touch only the hash, so what they leave behind of the limiter is for a suite to see. */
+    /** isExists and rename touch only the hash of a limiter, not its other keys. */
     private void addKeys() {
         ask("isExists", (limiter, request) -> limiter.isExists());
         ask("delete", (limiter, request) -> limiter.delete());

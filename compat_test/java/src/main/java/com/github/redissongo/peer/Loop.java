@@ -18,7 +18,7 @@ final class Loop {
     private final long duration; // ns
     private final long warmup; // ns
     private final CyclicBarrier together;
-    private volatile long begin; // nanoTime of the present phase, set when the last thread has arrived
+    private volatile long begin; // nanoTime of the current phase, set when the last thread has arrived
 
     Loop(Clients clients, Request request) {
         limiters = clients.limiters(request);
@@ -46,7 +46,7 @@ final class Loop {
         return result(Team.run(members));
     }
 
-    /** No thread measures while another still warms up, and the clock starts when the last one is ready. */
+    /** No thread measures while another one warms up. The clock starts when the last one is ready. */
     private Tally member(RRateLimiter limiter) throws Exception {
         together.await();
         measure(limiter, warmup);

@@ -108,7 +108,7 @@ final class NewerApi {
         return true;
     }
 
-    /** The method with its parameters, for often the name alone exists and only this overload does not. */
+    /** The method with its parameters, because often the name exists and only this overload is missing. */
     private static String signature(String name, Object[] args) {
         return Arrays.stream(args).map(arg -> arg.getClass().getSimpleName()).collect(Collectors.joining(", ", name + "(", ")"));
     }

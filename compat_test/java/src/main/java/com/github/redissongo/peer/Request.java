@@ -12,8 +12,8 @@ import java.util.List;
 
 /**
  * One line of input. Every getter throws an IllegalArgumentException that names the argument when it is missing or of
- * another kind; nothing is guessed, or a suite with a misspelt argument would test something else than it says. An
- * argument that is null counts as missing, one that nobody asks for is ignored.
+ * another kind: with defaults, a suite with a misspelt argument would test something else than it says. An argument
+ * that is null counts as missing; an argument that the op does not read is ignored.
  */
 final class Request {
     private final JsonObject args;

@@ -8,7 +8,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-/** Threads by the names that the suite gave them: what one of them has locked, only the same one can unlock. */
+/** Threads by the names that the suite gave them: only the thread that has locked a lock can unlock it. */
 final class Threads {
     private final Map<String, Named> threads = new ConcurrentHashMap<>();
 
