@@ -126,3 +126,41 @@ func TestAGroupOfTwoScarceLimitsGetsItsTurn(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// If limiters refuse in turn, because others take what one has while the other one has nothing, a group reserves
+// its place at both, for twice as long each time, from 250 ms up to a minute.
+func TestAGroupReservesItsPlaceForLongerEachTime(t *testing.T) {
+	const every, never = 10 * time.Minute, 0
+	for apart, intervals := range map[time.Duration]int{ // each interval has two refusals, the first one only one
+		500 * time.Millisecond: 3, 501 * time.Millisecond: 4, time.Minute: 7, time.Minute + time.Millisecond: never,
+	} {
+		t.Run(apart.String(), func(t *testing.T) {
+			groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
+				ctx, cancel := context.WithCancel(c.Context())
+				var all sync.WaitGroup
+				both := []*rratelimiter.RateLimiter{limit(1, every), limit(1, every)}
+				group, start, served := c.Client.All(both...), time.Now(), never
+				for _, l := range both {
+					all.Go(func() {
+						for l.Acquire(ctx, 1) == nil {
+						}
+					})
+					synctest.Wait()
+					if l == both[0] {
+						all.Go(func() {
+							if group.Acquire(ctx, 1) == nil {
+								served = int(time.Since(start) / every)
+							}
+						})
+					}
+					c.Sleep(apart)
+				}
+				c.Sleep(12 * every)
+				cancel()
+				if all.Wait(); served != intervals {
+					c.Errorf("it had its turn after %d intervals, want %d", served, intervals)
+				}
+			})
+		})
+	}
+}
