@@ -143,6 +143,8 @@ func Scenarios() (all []Scenario) {
 			Java: Side{Clients: 1, Callers: 4, Till: 4}, Most: 1, Used: 0.985},
 		Scenario{Name: "no Java", Limit: scarce, Go: one(4), Most: 1, Used: 0.98},
 		Scenario{Name: "no Java", Limit: usual, Go: one(4), Most: 1, Used: 0.98},
+		Scenario{Name: "no Java, and no caller waits for long", Limit: usual, Most: 1, Used: 0.98,
+			Go: Side{Clients: 1, Callers: 4, Timeout: late / 2}},
 		Scenario{Name: "Java tries without waiting", Limit: scarce, Go: one(4),
 			Java:  Side{Clients: 1, Callers: 4, Timeout: -1},
 			Least: 0.2, Most: 0.6, Used: most, Uneven: true},

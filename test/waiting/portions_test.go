@@ -261,6 +261,25 @@ func TestNoPortionIsLeftToProcessesThatHaveGone(t *testing.T) {
 	})
 }
 
+// Of a crowd of processes some 190 count: a call reads and writes a field of 8,000 bytes at most.
+func TestSomeProcessesOfACrowdCount(t *testing.T) {
+	t.Parallel()
+	Bubble(t, func(c *Limiter) {
+		const rate, processes = 380, 1000
+		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
+		c.Took(rate, 0, 0)
+		var crowd strings.Builder
+		for i := range processes {
+			fmt.Fprintf(&crowd, "%s%016d 100 %d;", wire.SessionPrefix, i, time.Now().Add(time.Second).UnixMilli())
+		}
+		c.Mini.HSet("l", wire.Waiting, crowd.String())
+		c.Took(1, time.Minute, time.Second)
+		if n := strings.Count(c.Mini.HGet("l", wire.Waiting), ";"); n < 185 || n > 200 {
+			c.Errorf("%d processes count", n)
+		}
+	}, rratelimiter.WithGoOnly())
+}
+
 // The field says who waits. Whatever it holds, permits go to who asks for them.
 func TestTheFieldOfWaitersMayHoldAnything(t *testing.T) {
 	t.Parallel()

@@ -95,6 +95,35 @@ func TestCallersAheadDoNotMultiplyTheSilence(t *testing.T) {
 	}
 }
 
+// Behind callers whose deadlines are nearly as long, callers without one wait for 50 s at most.
+func TestACrowdWaitsForABoundedTime(t *testing.T) {
+	const most, dated = 50 * time.Second, 19 * time.Second
+	for name, call := range forms() {
+		callers := 100
+		if strings.HasSuffix(name, manyLimiters) {
+			callers = 1000
+		}
+		t.Run(name, func(t *testing.T) {
+			silently(t, func(c *rratelimiter.Client) {
+				if took := together(callers, func(i int) {
+					ctx, cancel := context.WithTimeout(context.Background(), dated)
+					defer cancel()
+					if i%2 == 1 { // it comes later
+						time.Sleep(dated / 2)
+						ctx = context.Background()
+					}
+					err := call(ctx, c, i)
+					if !errors.Is(err, rratelimiter.ErrNoAnswer) && !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%v, want ErrNoAnswer or DeadlineExceeded", err)
+					}
+				}); took > most {
+					t.Errorf("%d callers waited for up to %v, want at most %v", callers, took, most)
+				}
+			}, false)
+		})
+	}
+}
+
 // A budget holds on a silent Redis, whether the library keeps it or go-redis does (ContextTimeoutEnabled).
 func TestBudgetsHoldForTheLibraryAndForGoRedis(t *testing.T) {
 	const budget = 250 * time.Millisecond
