@@ -14,9 +14,10 @@
 -- none stays when the hash has gone, and no value stays without the records, whatever another program did to
 -- one of the keys. With a keep alive time, all live that long from now on, but at least an interval and a
 -- second: a caller that waits for permits must not find that the limiter expired in the ms in which they
--- come back. With a given rate an eighth less does no harm, and saves three commands in most calls. The pair
--- of one PER_CLIENT client whose hash lives for ever expires after its last record has: then all permits are
--- back anyway, and many clients come and never return.
+-- come back. With a given rate an eighth less does no harm, and saves three commands in most calls, but a
+-- later end, as by Expire, is replaced like an earlier one. The pair of one PER_CLIENT client whose hash lives
+-- for ever expires after its last record has: then all permits are back anyway, and many clients come and
+-- never return.
 --
 -- Records are removed last. The key is gone with its last record, and while a slot of a cluster moves, a
 -- script that names a key that is not here ends with an error, half done.
@@ -55,13 +56,14 @@ end
 local SECOND, MINUTE = 1000, 60000 -- ms; with a short interval, keys should not come and go with every call
 if ttl and keep > 0 then
   local lives = given ~= '' and there and redis.call('PTTL', KEYS[1]) or 0
-  local renews = lives < math.max(keep - keep / 8, span + lease + SECOND)
+  local lasts = math.max(keep, span + SECOND)
+  local renews = lives > lasts or lives < math.max(keep - keep / 8, span + lease + SECOND)
   if not renews then
     local values, records = redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[3])
     renews = lives > values or values > records or records > lives + span + SECOND
   end
   if renews then
-    lives = string.format('%d', math.max(keep, span + SECOND))
+    lives = string.format('%d', lasts)
     redis.call('PEXPIRE', KEYS[1], lives)
     redis.call('PEXPIRE', KEYS[2], lives)
     redis.call('PEXPIRE', KEYS[3], lives)

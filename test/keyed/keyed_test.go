@@ -125,6 +125,34 @@ func TestKeyedKeepsWhatIsUsed(t *testing.T) {
 	})
 }
 
+// The keep alive of a Keyed replaces an end that Expire has set. Without one limiters stay for ever, and an end
+// holds.
+func TestTheEndOfALimiterOfAKeyed(t *testing.T) {
+	const minute, hour, forever = time.Minute, time.Hour, -1
+	OnBoth(t, func(b *Bench) {
+		for _, want := range []struct {
+			opts         []rratelimiter.RateOption
+			lives, after time.Duration // before and after an end in an hour
+		}{
+			{nil, 2 * minute, 2 * minute}, // two intervals
+			{[]rratelimiter.RateOption{rratelimiter.WithKeepAlive(5 * minute)}, 5 * minute, 5 * minute},
+			{[]rratelimiter.RateOption{rratelimiter.WithKeepAlive(0)}, forever, hour},
+		} {
+			l := b.Wrap(b.Client.Keyed(redistest.Name(b), 5, minute, want.opts...).For("k"))
+			lives := func(d time.Duration) {
+				b.Helper()
+				l.Takes(1)
+				b.Lives(min(d, d*7/8), d, l.Name(), l.Name()+":value", l.Name()+":permits")
+			}
+			lives(want.lives)
+			b.Want(Yes(l.Expire(b.Context(), hour)))
+			lives(want.after)
+			b.Want(l.Release(b.Context(), 1))
+			lives(want.after)
+		}
+	})
+}
+
 // Redis forgets unused keys.
 func TestKeyedForgetsUnusedKeys(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
