@@ -190,7 +190,7 @@ func TestALeaseNeedsReplicas(t *testing.T) {
 	}
 }
 
-// What is refused has changed nothing, and needs no replica.
+// What is refused has changed nothing, and needs no replica. Repair waits for none.
 func TestARefusalNeedsNoReplica(t *testing.T) {
 	f := newFollowed(t, 2, 20*time.Millisecond) // there is one
 	NoError(t, No(f.l.TrySetRate(t.Context(), Overall, 5, time.Hour)))
@@ -208,6 +208,10 @@ func TestARefusalNeedsNoReplica(t *testing.T) {
 	}
 	f.refuses(f.l.Release(t.Context(), 3))
 	Until(t, func() bool { return f.out(f.master) == 7 })
+	NoError(t, f.master.Admin().Set(t.Context(), "{"+f.l.Name()+"}:value", 9, 0).Err())
+	if repaired, err := f.l.Repair(t.Context()); repaired.Drift != 6 || err != nil {
+		t.Errorf("%+v, %v", repaired, err)
+	}
 }
 
 // If a reply is lost, of the script or of WAIT behind it, the request is sent

@@ -196,6 +196,8 @@ func TestEveryMethodRefusesWhatItWasMadeWith(t *testing.T) {
 	}
 	limiters["of New: Max of WithLease is 1ms, must be 0 or at least 5ms"] = leases(time.Millisecond, 0)
 	limiters["of New: Share of WithLease is 2, "+share+", or 0 for the default"] = leases(time.Second, 2)
+	limiters["of New: "+timeout+"250ms, must be less than the budget, which is 250ms"] = newWith(rdb,
+		rratelimiter.WithFallback(rratelimiter.FallbackDeny), rratelimiter.WithMinReplicas(1, time.Second/4))
 	for text, opt := range map[string]rratelimiter.Option{
 		"opts[0] is nil, must be an Option":               nil,
 		"mapName is nil, must be a function":              rratelimiter.WithNameMapper(nil),
