@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -211,6 +212,45 @@ func TestCloseWithALeaseIsBounded(t *testing.T) {
 			b.Errorf("Close took %v, and a caller %v", took, waited)
 		}
 		time.Sleep(10 * time.Second) // all replies
+	})
+}
+
+// However many leases there are, and however slowly Redis replies, Close ends within 5.5 s.
+func TestCloseWithManyLeasesIsBounded(t *testing.T) {
+	inBubble(t, 1, 1, func(b *bubble) {
+		const limiters, each = 400, 8
+		p := b.processes[0]
+		leases := p.client.Keyed("api", 1000, time.Minute)
+		for i := range limiters {
+			for range each {
+				NoError(b, Yes(leases.For(strconv.Itoa(i)).TryAcquire(b.Context(), 1, 0)))
+				synctest.Wait()
+			}
+		}
+		p.late.Store(int64(400 * time.Millisecond)) // 16 at once: 10 s
+		start := time.Now()
+		NoError(b, p.client.Close())
+		if took := time.Since(start); took < 5*time.Second || took > 5500*time.Millisecond {
+			b.Errorf("Close took %v", took)
+		}
+		time.Sleep(10 * time.Second) // all replies
+	})
+}
+
+// Another Client that waits has the permits of a lease when they come back.
+func TestASettledLeaseWakesOtherClients(t *testing.T) {
+	inBubble(t, 1, 1000, func(b *bubble) {
+		p, plain := b.processes[0], NewClient(b.T, b.look, rratelimiter.WithGoOnly()).RateLimiter(b.name)
+		b.leased(p)
+		NoError(b, Yes(plain.TryAcquire(b.Context(), b.value(), 0)))
+		start, done := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			NoError(b, plain.Acquire(b.Context(), 1))
+			done <- time.Since(start)
+		}()
+		if took := <-done; took > interval/20 {
+			b.Errorf("it waited for %v", took)
+		}
 	})
 }
 

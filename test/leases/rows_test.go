@@ -77,11 +77,14 @@ var playSteps = map[string]func(p *play, args []string){
 		p.taken -= n
 	},
 	"plain": func(p *play, args []string) {
-		if args[0] == "give" {
+		switch args[0] {
+		case "give":
 			NoError(p.T, p.plain.Release(p.Context(), p.whole(args[1])))
-			return
+		case "delete":
+			NoError(p.T, Yes(p.plain.Delete(p.Context())))
+		default:
+			NoError(p.T, Yes(p.plain.TryAcquire(p.Context(), p.value(), 0)))
 		}
-		NoError(p.T, Yes(p.plain.TryAcquire(p.Context(), p.value(), 0)))
 	},
 	"drain": func(p *play, args []string) {
 		p.is("permits", int64(TakeAll(p.T, p.plain)+TakeAll(p.T, p.RateLimiter)), args[0])

@@ -2,6 +2,8 @@ package reservations_test
 
 import (
 	"encoding/base64"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,31 @@ func TestAnIDOfAnotherLimiterGivesNothingBack(t *testing.T) {
 		settle(other, r, 0)
 		other.Has(80)
 		l.Has(90)
+	})
+}
+
+// An ID can be part of a URL, and is short.
+func TestAnIDIsShort(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		const shortest, longest, members = 80, 150, 3
+		keyed := b.Client.Keyed("{api}:user", 1000, time.Minute)
+		for n := 1; n <= members; n++ {
+			var limiters []*rratelimiter.RateLimiter
+			for i := range n {
+				limiters = append(limiters, keyed.For(fmt.Sprint(i)))
+			}
+			r, err := b.Client.All(limiters...).Reserve(b.Context(), 3, 0)
+			b.Want(err)
+			if id := r.ID(); !regexp.MustCompile(`^[A-Za-z0-9_-]+$`).MatchString(id) || len(id) < n*shortest ||
+				len(id) > n*longest {
+				t.Errorf("%d limiters: %d characters, %s", n, len(id), id)
+			}
+		}
+		plain := b.Wrap(b.Client.RateLimiter("exports"))
+		b.Want(plain.SetRate(b.Context(), Overall, 10, time.Minute))
+		if n := len(reserve(plain, 3).ID()); n < shortest || n > longest {
+			t.Errorf("%d characters", n)
+		}
 	})
 }
 

@@ -101,6 +101,23 @@ func TestKeyedReserves(t *testing.T) {
 	})
 }
 
+// A cost that was reserved is settled without Redis. A Client that is closed settles nothing.
+func TestSettlementsWithoutRedis(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		l := b.NewLimiter(Overall, 10, time.Second)
+		exact := reserve(l, 1)
+		if sent := b.Sent(func() { settle(l, exact, 1) }); sent != 0 {
+			t.Errorf("%d commands for a cost that was reserved", sent)
+		}
+		c := b.NewClient()
+		r, err := c.RateLimiter(l.Name()).Reserve(b.Context(), 7, 0)
+		b.Want(err)
+		b.Want(c.Close())
+		WantErr(b, r.Settle(b.Context(), 2), rratelimiter.ErrClosed)
+		l.Has(2)
+	})
+}
+
 // A debt has a bound, above which a charge is refused and takes nothing.
 func TestADebtHasABound(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
