@@ -160,7 +160,7 @@ func TestLockCases(t *testing.T) {
 	}
 }
 
-// Each fault of Redisson on the page is named by a spec.
+// Each fault of Redisson on the page is named by a spec, and README.md counts them.
 func TestEachFaultHasASpec(t *testing.T) {
 	var specs strings.Builder
 	for _, glob := range []string{
@@ -175,6 +175,9 @@ func TestEachFaultHasASpec(t *testing.T) {
 	faults := regexp.MustCompile(`(?m)^\| ([BHI]\d+[a-e]?) \|`).FindAllStringSubmatch(read(t, page), -1)
 	if len(faults) != most {
 		t.Errorf("%s has %d faults", page, len(faults))
+	}
+	if count := fmt.Sprintf("lists %d Redisson bugs", most); !strings.Contains(read(t, "README.md"), count) {
+		t.Errorf("README.md has not: %s", count)
 	}
 	for _, fault := range faults {
 		if !regexp.MustCompile(`\b` + fault[1] + `\b`).MatchString(specs.String()) {

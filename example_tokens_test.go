@@ -140,6 +140,10 @@ func ExampleReservation() {
 			return
 		}
 		question, _ := io.ReadAll(r.Body)
+		if string(question) == "silence?" {
+			http.Error(w, "overloaded", http.StatusServiceUnavailable)
+			return
+		}
 		fmt.Fprintf(w, "42.\nusage %d\n", len(question)/4+100)
 	}))
 	defer model.Close()
@@ -150,7 +154,7 @@ func ExampleReservation() {
 	defer client.Close()
 	gateway := newGateway(client, model.URL)
 
-	for _, question := range []string{strings.Repeat("why? ", 800), "why?", "why?", "why?"} {
+	for _, question := range []string{strings.Repeat("why? ", 800), "why?", "silence?", "why?"} {
 		request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(question))
 		request.Header.Set("User", "alice")
 		response := httptest.NewRecorder()
@@ -161,6 +165,6 @@ func ExampleReservation() {
 	// Output:
 	// 200 42. 900 <nil>
 	// 200 42. 799 <nil>
-	// 200 42. 698 <nil>
-	// 429 too many tokens, see Retry-After 698 <nil>
+	// 502 the model does not answer 799 <nil>
+	// 429 too many tokens, see Retry-After 799 <nil>
 }
