@@ -158,6 +158,7 @@ func TestFieldsOfSeveralMiddlewares(t *testing.T) {
 	w := httptest.NewRecorder()
 	outer.Handler(inner.Handler(ignore)).ServeHTTP(w, get(t))
 	header(t, w.Header(), map[string]string{"X-RateLimit-Limit": "9", "RateLimit-Limit": "9"})
+	status(t, visit(outer, get(t)), http.StatusTooManyRequests) // the refused request has taken its permit
 }
 
 // For all names and numbers a RetryAfterTransport reads the time that a Middleware wrote, and the problem

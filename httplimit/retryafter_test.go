@@ -275,6 +275,16 @@ func TestRetryEndsWithTheContext(t *testing.T) {
 	})
 }
 
+// With a Pacer behind it, each retry takes a permit.
+func TestEachRetryTakesAPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, start := &script{responses: []*http.Response{response(429, "Retry-After", "1")}}, time.Now()
+		pacer := redistest.Must(httplimit.NewPacer(s, newMemory(t, 1, time.Minute)))(t)
+		mustGet(t, newRetryAfter(t, pacer, httplimit.WithRetries(2)), apiURL)
+		s.want(t, start, 0, time.Minute)
+	})
+}
+
 // RateLimit is parsed by draft 11, and a malformed field is ignored (section 7).
 func TestReadDraft11(t *testing.T) {
 	for field, want := range map[string]time.Duration{

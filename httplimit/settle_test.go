@@ -2,14 +2,17 @@ package httplimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/admission/admissiontest"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -51,6 +54,60 @@ func TestSettlements(t *testing.T) {
 		})).ServeHTTP(w, get(t))
 		status(t, w, http.StatusOK)
 		return told
+	})
+}
+
+// A broken is an account from which nothing can be reserved.
+type broken struct{ *account }
+
+func (broken) TryReserve(context.Context, int64) (*limit.Reservation, limit.Result, error) {
+	return nil, limit.Result{}, errSecret
+}
+
+// A request that FallbackAllow has passed has nothing to settle, and that is no error.
+func TestAPassedRequestSettlesNothing(t *testing.T) {
+	m := newMiddleware(t, limit.Shared(broken{&account{}}), all, httplimit.WithSettle(), estimated(10),
+		httplimit.WithFallback(httplimit.FallbackAllow))
+	w := httptest.NewRecorder()
+	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		redistest.NoError(t, httplimit.Settle(r.Context(), 3))
+	})).ServeHTTP(w, get(t))
+	status(t, w, http.StatusOK)
+}
+
+// Of several limits the estimates count after a panic, whatever WithActual returns; so do those of rules
+// without an option that settles.
+func TestEstimatesOfSeveralLimitsCount(t *testing.T) {
+	const text = "rules: [{name: a, cost: 10, settle: true, limits: [{rate: 100/1h}]}]"
+	synctest.Test(t, func(t *testing.T) {
+		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
+		defer c.Close()
+		both := c.All(c.RateLimiter("a").WithRate(100, time.Hour), c.RateLimiter("b").WithRate(100, time.Hour))
+		more := httplimit.WithActual(func(*http.Request, httplimit.Response) int64 { return 50 })
+		for _, test := range []struct {
+			m      *httplimit.Middleware
+			panics bool
+			left   string
+		}{
+			{newRules(t, rulesOf(t, text), more), true, `"a";r=80;t=3600`},
+			{newMiddleware(t, limit.Shared(both), all, estimated(10), more), true,
+				`"limit-1";r=80;t=3600, "limit-2";r=80;t=3600`},
+			{newRules(t, rulesOf(t, text)), false, `"a";r=80;t=3600`},
+		} {
+			func() {
+				defer func() { _ = recover() }()
+				test.m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if test.panics {
+						panic(http.ErrAbortHandler)
+					}
+					err := httplimit.Settle(r.Context(), 0)
+					if !errors.Is(err, limit.ErrNoReservation) {
+						t.Errorf("%v, want ErrNoReservation", err)
+					}
+				})).ServeHTTP(httptest.NewRecorder(), get(t))
+			}()
+			header(t, visit(test.m, get(t)).Header(), map[string]string{"RateLimit": test.left})
+		}
 	})
 }
 

@@ -38,6 +38,8 @@ var mistakes = []struct{ text, want string }{
 	{"rules: [{name: 'a}]\n\n", "line 1: found unexpected end of stream"},
 	{"# more\n" + strings.Repeat("#", 64<<10) + "\nrules: }", "did not find expected node content"},
 	{"rules: [\n  {", "line 2: did not find expected node content"},
+	{`{"rules": [{"name": "a\/b"}]}`, "line 1: found unknown escape character"},
+	{`{"rules": [{"name": "\ud83d\ude00"}]}`, "line 1: found invalid Unicode character escape code"},
 	{"a: &a [1]\nrules: *a", "line 1: the file has no field \"a\"; it has rules\n" +
 		"line 2: rules is an alias, which is not allowed here, must be a list"},
 	{"rules: [3]", `line 1: a rule is "3", must have fields`},
@@ -124,6 +126,7 @@ var mistakes = []struct{ text, want string }{
 	{limited("per: 1s"), "line 4: a limit has no rate, must have one for rratelimiter"},
 	{limited("rate: 1/1s, per: 1s"), "line 4: per appears twice, first in line 4 behind the rate"},
 	{limited("rate: 1/1s, burst: 5"), "line 4: burst is not for rratelimiter"},
+	{limited("algorithm: sliding-counter, rate: 1/1s, parts: 101"), "line 4: parts is 101, must be 1 to 100"},
 	{limited("rate: 1/1s, rat: 5"), `line 4: a limit has no field "rat"; ` +
 		"it has algorithm, burst, from, lease, most, name, parts, per, rate and zone"},
 	{file("limits: [{name: a, rate: 1/1s}, {rate: 1/1s}]"),

@@ -100,7 +100,9 @@ func TestLimitsOnRedis(t *testing.T) {
 // On Redis, permits stay taken when the rate changes.
 func TestReloadOnRedisKeepsWhatWasTaken(t *testing.T) {
 	s := newStore(t, redistest.Start(t).Client(t))
-	for _, algorithm := range []string{"rratelimiter", "fixed-window"} {
+	for algorithm, left := range map[string]int{
+		"rratelimiter": 4, "fixed-window": 4, "token-bucket": 2, // which keeps its tokens
+	} {
 		text := func(rate int) string {
 			const format = "rules: [{name: %s, limits: [{rate: %d/1h, algorithm: %[1]s}]}]"
 			return fmt.Sprintf(format, algorithm, rate)
@@ -108,7 +110,8 @@ func TestReloadOnRedisKeepsWhatWasTaken(t *testing.T) {
 		r := s.rules(t, text(5))
 		allow(t, r, get("/"), 3)
 		redistest.NoError(t, r.Reload(parsed(t, text(7))))
-		wantAllowed(t, r, get("/"), 4)
+		t.Log(algorithm)
+		wantAllowed(t, r, get("/"), left)
 	}
 }
 
@@ -127,6 +130,27 @@ rules:
 		}
 	}
 	wantAllowed(t, r, get("/rest"), 5)
+}
+
+// With Client.Redis the fallback of the Client covers the limits of every algorithm, and otherwise only its own.
+func TestAFallbackCoversEveryAlgorithm(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	client := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackAllow))
+	defer client.Close()
+	server.Stop()
+	for _, algorithm := range []string{"rratelimiter", "fixed-window", "token-bucket"} {
+		set := parsed(t, file("limits: [{rate: 5/1h, algorithm: "+algorithm+"}]"))
+		all := redistest.Must(rules.New(rules.OnRedis(client, client.Redis(), "all"), set))(t)
+		if g := allow(t, all, get("/"), 1); !g.Allowed || !g.Degraded {
+			t.Errorf("%s: %+v, want it allowed by the fallback", algorithm, g)
+		}
+		own := redistest.Must(rules.New(rules.OnRedis(client, rdb, "own"), set))(t)
+		_, err := own.Allow(t.Context(), get("/"), 1)
+		if covered := algorithm == "rratelimiter"; covered != (err == nil) {
+			t.Errorf("%s without Client.Redis: %v", algorithm, err)
+		}
+	}
 }
 
 // Two to four limits of a rule decide in one script call.
