@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
 
+	"github.com/redisson-go/rratelimiter/httplimit"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
 	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
@@ -102,5 +103,29 @@ func TestChiByRoute(t *testing.T) {
 		if status, body, _ := visit(t, server+step.path, "k"); status != step.status {
 			t.Errorf("%s: %d %q, want %d", step.path, status, body, step.status)
 		}
+	}
+}
+
+// A handler of gin settles its request, and is not called after a refusal.
+func TestGinSettles(t *testing.T) {
+	gin.SetMode(gin.TestMode)
+	cost := func(*http.Request) (int64, error) { return 2, nil }
+	m := redistest.Must(httplimit.New(limits(t), httplimit.Constant("all"), httplimit.WithSettle(),
+		httplimit.WithCost(cost)))(t)
+	engine := gin.New()
+	engine.Use(GinSettling(m))
+	served := 0
+	engine.GET("/", func(c *gin.Context) {
+		served++
+		redistest.NoError(t, httplimit.Settle(c.Request.Context(), 1))
+	})
+	server := start(t, engine)
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} { // 2 are reserved, 1 is left
+		if status, body, _ := visit(t, server, ""); status != want {
+			t.Errorf("%d %q, want %d", status, body, want)
+		}
+	}
+	if served != 1 {
+		t.Errorf("served %d requests", served)
 	}
 }
