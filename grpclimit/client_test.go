@@ -107,6 +107,29 @@ func TestClientWaits(t *testing.T) {
 	}
 }
 
+// A call is charged once, however often the retry policy sends it. If it fails, its estimate counts.
+func TestClientChargesACallOnce(t *testing.T) {
+	type call = func(context.Context, testpb.TestServiceClient, ...grpc.CallOption) error
+	refused := refusedFor(time.Second)
+	for name, call := range map[string]call{"unary": emptyCall, "stream": echoOnce} {
+		synctest.Test(t, func(t *testing.T) {
+			server, turns := saying(refused, refused, granted), saying(granted)
+			client := serve(t, &service{}, limited(server, grpclimit.ByMethod),
+				append(waiting(turns), grpc.WithDefaultServiceConfig(retries))...)
+			redistest.NoError(t, call(t.Context(), client))
+			server.wantAsked(t, 3)
+			turns.wantAsked(t, 1)
+
+			held := &account{Left: 100}
+			client = serve(t, &service{}, limited(saying(refused), grpclimit.ByMethod),
+				waiting(limit.Shared(held), ten, grpclimit.WithSettle())...)
+			t.Log(name)
+			wantCode(t, call(t.Context(), client), codes.ResourceExhausted)
+			held.Wants(t, 90)
+		})
+	}
+}
+
 // late bounds how much later than due a wait in Redis ends: the line lets Java go first.
 const late = 200 * time.Millisecond
 
