@@ -285,7 +285,7 @@ func TestTheConfigurationIsReloaded(t *testing.T) {
 		writeFile(t, file, "domain: example\ndescriptors: [{key: a, rate_limit: {"+limit+"}}]")
 	}
 	write("unit: day, requests_per_unit: 1")
-	p := start(t, "RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=sub", "--config", "")
+	p := start(t, "RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=sub", "--config", "", "LOG_FORMAT=json")
 	shows := func(want string) func() bool {
 		return func() bool { _, body := get(t, p.debug+"/rlconfig"); return strings.Contains(body, want) }
 	}
@@ -301,8 +301,10 @@ func TestTheConfigurationIsReloaded(t *testing.T) {
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	p.copied.Wait()
-	if want := file + ":2: descriptors[0].rate_limit.unit is"; !strings.Contains(p.out.String(), want) {
-		t.Errorf("the log lacks %s:\n%s", want, &p.out)
+	for _, want := range []string{file + ":2: descriptors[0].rate_limit.unit is", `"level":"ERROR"`} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, &p.out)
+		}
 	}
 }
 

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/redisson-go/rratelimiter/cmd/ratelimit/rls"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
@@ -69,6 +72,20 @@ func TestNothingSecretIsShown(t *testing.T) {
 	}
 }
 
+// LOG_LEVEL=DEBUG logs the texts of errors, which have what visitors send.
+func TestDebugLogsErrors(t *testing.T) {
+	file := t.TempDir() + "/a.yaml"
+	writeFile(t, file, "domain: example\nfallback: error\n"+
+		"descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 9}}]")
+	p := start(t, "LOG_LEVEL=DEBUG", "--redis", freeAddress(t), "--config", file, "--budget", "15ms")
+	code, body := get(t, p.web+"/check/example?user=visitor")
+	if code != 503 || strings.Contains(body, "visitor") {
+		t.Fatalf("%d %s", code, body)
+	}
+	redistest.Eventually(t, "the log has the error",
+		func() bool { return strings.Contains(p.out.String(), "visitor") })
+}
+
 // Values that the reference service takes are taken, and profiles are for this machine alone unless the
 // settings say otherwise.
 func TestSettings(t *testing.T) {
@@ -102,5 +119,32 @@ func TestSettings(t *testing.T) {
 		if err != nil || c.got(s) != c.want {
 			t.Errorf("%s %s: %+v, %v; want %s", c.variable, c.flag, s, err, c.want)
 		}
+	}
+}
+
+// Each variable changes what it names.
+func TestVariablesAreOptions(t *testing.T) {
+	s := redistest.Must(readSettings(map[string]string{
+		"HOST": "h", "PORT": "1", "GRPC_HOST": "g", "GRPC_PORT": "2", "PROMETHEUS_ADDR": "m:3",
+		"GRPC_MAX_CONNECTION_AGE": "4h", "GRPC_MAX_CONNECTION_AGE_GRACE": "5m", "LOG_FORMAT": "json",
+		"RUNTIME_ROOT": "/root", "RUNTIME_SUBDIRECTORY": "sub", "RUNTIME_APPDIRECTORY": "app",
+		"MERGE_DOMAIN_CONFIG": "true", "SHADOW_MODE": "true", "QUOTA_MODE": "true",
+		"RESPONSE_DYNAMIC_METADATA": "true", "LIMIT_RESPONSE_HEADERS_ENABLED": "true",
+		"LIMIT_LIMIT_HEADER": "X-L", "LIMIT_REMAINING_HEADER": "X-R", "LIMIT_RESET_HEADER": "X-T",
+		"NEAR_LIMIT_RATIO": "0.5", "CACHE_KEY_PREFIX": "p:", "CALENDAR_ZONE": "UTC", "REDIS_POOL_SIZE": "6",
+	}, nil, io.Discard))(t)
+	got, want := s.options(), rls.Options{
+		Prefix: "p:", Budget: 15 * time.Millisecond, Calendar: time.UTC, Merge: true, Shadow: true,
+		Quota: true, Headers: true, LimitHeader: "X-L", RemainingHeader: "X-R", ResetHeader: "X-T",
+		Metadata: true, NearRatio: 0.5,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	const rest = "h:1 g:2 m:3 4h0m0s 5m0s json /root/sub/app 6"
+	all := fmt.Sprint(address(s.Host, s.Port), " ", address(s.GRPCHost, s.GRPCPort), " ", s.Metrics, " ",
+		s.MaxAge, " ", s.MaxAgeGrace, " ", s.LogFormat, " ", s.source(), " ", s.RedisPool)
+	if all != rest {
+		t.Errorf("%s, want %s", all, rest)
 	}
 }

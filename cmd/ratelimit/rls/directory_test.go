@@ -132,14 +132,24 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A reload keeps what is counted, and takes the new numbers at once.
+// A reload keeps what is counted, and takes the new numbers at once. Counting begins anew with another
+// all_or_none, and where days become those of the calendar.
 func TestAReloadKeepsTheCounts(t *testing.T) {
-	s := inMemory(t, Options{}, hourly(2, ""))
-	asks(t, s, "a=x", "OK: OK 1")
-	for text, fails := range map[string]bool{hourly(5, ""): false, "domain: [": true} {
-		if err := s.Load([]File{{Name: "new.yaml", Data: []byte(text)}}); (err != nil) != fails {
-			t.Errorf("%s: %v", text, err)
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	s := serve(t, rdb, Options{}, hourly(2, ""))
+	for _, step := range []struct{ text, ask, want string }{
+		{hourly(2, ""), "a=x", "OK: OK 1"}, {hourly(5, ""), "a=x", "OK: OK 3"},
+		{"domain: [", "a=x", "OK: OK 2"}, {"fallback: deny\n" + hourly(5, ""), "a=x", "OK: OK 1"},
+		{"all_or_none: true\n" + hourly(5, ""), "a=x", "OK: OK 4"},
+		{limited("unit: day, requests_per_unit: 2, algorithm: fixed_window"), "a=y", "OK: OK 1"},
+	} {
+		err := s.Load([]File{{Name: "new.yaml", Data: []byte(step.text)}})
+		if bad := strings.HasSuffix(step.text, "["); bad != (err != nil) {
+			t.Errorf("%s: %v", step.text, err)
 		}
+		asks(t, s, step.ask, step.want)
 	}
-	asks(t, s, "a=x", "OK: OK 3")
+	days := serve(t, rdb, Options{Calendar: time.UTC},
+		limited("unit: day, requests_per_unit: 2, algorithm: fixed_window"))
+	asks(t, days, "a=y", "OK: OK 1")
 }

@@ -3,6 +3,7 @@ package rls
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -164,6 +165,20 @@ func TestLargeFilesAndBombs(t *testing.T) {
 		got := fmt.Sprint(err)
 		if !strings.Contains(got, want) || strings.Count(got, "\n") > 100 {
 			t.Errorf("%.300s, want %s", got, want)
+		}
+	}
+}
+
+// The guide has the bounds of the code, which other tests call by their names.
+func TestTheGuideHasTheBounds(t *testing.T) {
+	guide := string(redistest.Must(os.ReadFile("../../../docs/envoy.md"))(t))
+	for _, bound := range []string{
+		fmt.Sprintf("%d MiB each, %d MiB together, %d levels", largest>>20, mostBytes>>20, deepest),
+		fmt.Sprintf("%d KiB of `/json`", maxBody>>10), fmt.Sprintf("| %d descriptors, ", mostDescriptors),
+		fmt.Sprintf("at most %d,000 paths", mostPaths/1000),
+	} {
+		if !strings.Contains(guide, bound) {
+			t.Errorf("the guide does not say %q", bound)
 		}
 	}
 }

@@ -194,6 +194,27 @@ func TestRefusalsAreRepeated(t *testing.T) {
 	})
 }
 
+// With leases most decisions of a busy limit do not ask Redis. A look counts what is leased as taken.
+func TestLeasesSaveRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redistest.MiniClient(t, redistest.Mini(t))
+		trips := redistest.RoundTrips(rdb)
+		s := serve(t, rdb, Options{Lease: time.Second}, hourly(1000, ""))
+		const hits = 500
+		for range hits {
+			redistest.Must(s.ShouldRateLimit(t.Context(), request("d", "a=x")))(t)
+			time.Sleep(5 * time.Millisecond)
+		}
+		if n := trips.Load(); n > hits/5 {
+			t.Errorf("%d decisions took %d round trips", hits, n)
+		}
+		out := redistest.Must(s.ShouldRateLimit(t.Context(), request("d", "a=x*0")))(t)
+		if left := out.GetStatuses()[0].GetLimitRemaining(); left >= hits {
+			t.Errorf("a look finds %d of 1000 left", left)
+		}
+	})
+}
+
 // A limiter with a name is the same for all values, and for all clients that use the name. A rate that is
 // set stays.
 func TestANameIsALimiterOfAllClients(t *testing.T) {
@@ -251,6 +272,7 @@ func TestDaysOfTheCalendar(t *testing.T) {
 		limit("unit: day, algorithm: rratelimiter"):                      24 * time.Hour,
 		single("name: n, rate_limit: {unit: day, requests_per_unit: 2}"): 24 * time.Hour,
 		"all_or_none: true\n" + limit("unit: month"):                     720 * time.Hour,
+		"all_or_none: true\n" + limit("unit: year"):                      8760 * time.Hour,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			asks(t, inMemory(t, berlin, file), "2 a=x", "OK: OK 0", "+"+(resets-time.Second).String(),
