@@ -104,6 +104,24 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// A prefix, and the user and password of sentinels, come by the environment.
+func TestPrefixAndSentinelsOfTheEnvironment(t *testing.T) {
+	for _, name := range []string{"RRL_SENTINEL_USER", "RRL_SENTINEL_PASSWORD"} {
+		t.Setenv(name, "of "+name)
+	}
+	t.Setenv("RRL_NAME_PREFIX", "app:")
+	o := redistest.Must((&place{address: "redis+sentinel://me:secret@a/main"}).options())(t)
+	got := strings.Join([]string{o.Username, o.Password, o.SentinelUsername, o.SentinelPassword}, ", ")
+	if got != "me, secret, of RRL_SENTINEL_USER, of RRL_SENTINEL_PASSWORD" {
+		t.Error(got)
+	}
+	server := redistest.Start(t)
+	steps(t, server.Addr, step{"set api 5 1h", 0, `"api": set`, ""})
+	if n := server.Admin().Exists(t.Context(), "app:api").Val(); n != 1 {
+		t.Error("there is no app:api")
+	}
+}
+
 // No output has a password: neither that of a variable nor one at a wrong place. A variable with a bad value
 // is an error.
 func TestVariables(t *testing.T) {
