@@ -1,9 +1,17 @@
 package bounds_test
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
 // A program that imports the library compiles go-redis, this module, and at most 8 packages of other
@@ -30,5 +38,30 @@ func TestDependenciesAreFew(t *testing.T) {
 	if goRedis == 0 || len(beyond) > 8 {
 		t.Errorf("%d packages of go-redis, and beyond it %d, want at most 8: %v",
 			goRedis, len(beyond), beyond)
+	}
+}
+
+// docs/operations.md names the defaults of go-redis.
+func TestThePageHasTheDefaultsOfGoRedis(t *testing.T) {
+	page := string(redistest.Must(os.ReadFile("../../docs/operations.md"))(t))
+	one, cluster := redis.NewClient(&redis.Options{}), redis.NewClusterClient(&redis.ClusterOptions{})
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer func() { _, _, _ = one.Close(), cluster.Close(), ring.Close() }()
+	o, seconds := one.Options(), func(d time.Duration) string { return fmt.Sprint(d.Seconds(), " s") }
+	if o.DialTimeout != o.ReadTimeout || o.MaxRetries != cluster.Options().MaxRedirects {
+		t.Errorf("defaults that the page takes together differ: %+v", o)
+	}
+	const heartbeats = 3
+	for _, want := range []string{
+		fmt.Sprintf("| `ContextTimeoutEnabled` | %t |", o.ContextTimeoutEnabled),
+		"| `DialTimeout`, `ReadTimeout` | " + seconds(o.DialTimeout) + " |",
+		fmt.Sprintf("| `MaxRetries`, on a cluster `MaxRedirects` | %d |", o.MaxRetries),
+		fmt.Sprintf("| `PoolSize` | %d for each core |", o.PoolSize/runtime.GOMAXPROCS(0)),
+		"| `PoolTimeout` | `ReadTimeout` + " + seconds(o.PoolTimeout-o.ReadTimeout) + " |",
+		"three heartbeats, " + seconds(heartbeats*ring.Options().HeartbeatFrequency) + " by default",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
 	}
 }

@@ -153,7 +153,7 @@ func TestTheEndOfALimiterOfAKeyed(t *testing.T) {
 	})
 }
 
-// Redis forgets unused keys.
+// Redis forgets keys that are unused for two intervals.
 func TestKeyedForgetsUnusedKeys(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
 		keyed := c.Client.Keyed("t", 10, time.Second)
@@ -164,9 +164,9 @@ func TestKeyedForgetsUnusedKeys(t *testing.T) {
 		if n := len(c.Mini.Keys()); n != 3*keys {
 			c.Errorf("%d keys in Redis", n)
 		}
-		time.Sleep(3 * time.Second)
+		time.Sleep(2 * time.Second)
 		if n := len(c.Mini.Keys()); n != 0 {
-			c.Errorf("%d keys in Redis three intervals later", n)
+			c.Errorf("%d keys in Redis two intervals later", n)
 		}
 	})
 }
