@@ -130,13 +130,50 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 	blocks, codes := regexp.MustCompile("(?s)```.*?```"), regexp.MustCompile("`[^`\n]+`")
 	for file, text := range pages(t) {
-		if file == "docs/moving.md" || file == "CHANGELOG.md" { // other projects, and what is gone
+		switch file {
+		case "CHANGELOG.md": // has what is gone
 			continue
+		case "docs/moving.md": // whose first columns are other projects
+			text = regexp.MustCompile(`(?m)^\|[^|]*\|`).ReplaceAllString(text, "|")
 		}
 		for _, code := range codes.FindAllString(blocks.ReplaceAllString(text, ""), -1) {
 			for _, name := range missing(names, "", code, somewhere) {
 				t.Errorf("%s: no %s, in %s", file, name, code)
 			}
+		}
+	}
+}
+
+// Tests, rows and files that docs/testing.md names exist: go test takes a name that matches none for a success.
+func TestTestingNamesWhatExists(t *testing.T) {
+	var tests strings.Builder
+	for _, glob := range []string{"*/*_test.go", "*/*/*_test.go", "*/*/testdata/*.txt", "*/testdata/*.txt",
+		"internal/faults/*.go"} {
+		files, err := filepath.Glob(glob)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", glob, len(files), err)
+		}
+		for _, file := range files {
+			tests.WriteString(read(t, file))
+		}
+	}
+	page := read(t, "docs/testing.md")
+	for _, name := range regexp.MustCompile(`\bTest[A-Z]\w*`).FindAllString(page, -1) {
+		if !strings.Contains(tests.String(), "func "+name+"(") {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	for _, file := range regexp.MustCompile("`([a-z_/]+\\.(?:txt|go))`").FindAllStringSubmatch(page, -1) {
+		_ = read(t, file[1])
+	}
+	rows := regexp.MustCompile(`-run '?Test\w+/(?:[^'\s]*(?:/|:_))?([^'\s]+)|-ginkgo\.focus '([^']+)'`).
+		FindAllStringSubmatch(page, -1)
+	if len(rows) < 4 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		if name := strings.ReplaceAll(row[1]+row[2], "_", " "); !strings.Contains(tests.String(), name) {
+			t.Errorf("there is no row %q", name)
 		}
 	}
 }

@@ -162,12 +162,13 @@ func TestLockCases(t *testing.T) {
 // Each fault of Redisson on the page is named by a spec, and README.md counts them.
 func TestEachFaultHasASpec(t *testing.T) {
 	var specs strings.Builder
+	comments := regexp.MustCompile(`(?m)^#.*$`) // the head of a table names the first and the last
 	for _, glob := range []string{
 		"test/*/*_test.go", "test/states/testdata/*.txt", "compat_test/*_test.go", "rlock/*_test.go",
 	} {
 		files, _ := filepath.Glob(glob)
 		for _, file := range files {
-			specs.WriteString(read(t, file))
+			specs.WriteString(comments.ReplaceAllString(read(t, file), ""))
 		}
 	}
 	const page, most = "docs/faults.md", 34

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 )
 
 // A version is refused that could not be released, before anything is written.
@@ -81,6 +82,20 @@ func TestEachModuleIsReleasedOrNot(t *testing.T) {
 			t.Errorf("the README lacks %s", line)
 		}
 	}
+}
+
+// A module without a license stops the release; notices go with the license.
+func TestEachModuleHasALicense(t *testing.T) {
+	r := &release{cache: t.TempDir()}
+	part := module.Version{Path: "example.com/A", Version: "v1.0.0"}
+	dir := filepath.Join(r.cache, "example.com/!a@v1.0.0")
+	noError(t, os.MkdirAll(dir, 0o755))
+	if text, err := r.licenseOf(part); err == nil || !strings.Contains(err.Error(), "has no license") {
+		t.Errorf("%q, %v", text, err)
+	}
+	write(t, filepath.Join(dir, "LICENCE.txt"), "a license")
+	write(t, filepath.Join(dir, "NOTICE"), "a notice")
+	contains(t, must(r.licenseOf(part))(t), "a license", "a notice")
 }
 
 // From dist alone, and with an empty module cache, a user gets everything; a second run makes the same files.
