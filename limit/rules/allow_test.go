@@ -3,6 +3,7 @@ package rules_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -263,4 +264,25 @@ func TestRulesAreFoundBeforeTheContextBegins(t *testing.T) {
 		}
 	}
 	wantAllowed(t, r, of("alice"), 1)
+}
+
+// Of three limits of a call, the first two lend: the third may refuse.
+func TestACallForThreeLimitsAllocatesLittle(t *testing.T) {
+	const most = 20
+	r := inMemory(t, file("match: {route: GET /search, user: true}", "by: user", `limits:
+      - {name: second, rate: 1000000000/1h}
+      - {name: minute, rate: 1000000000/2h}
+      - {name: hour, rate: 1000000000/3h}`))
+	call, ctx, least := of("alice"), context.Background(), math.Inf(1)
+	call.Path = "/search"
+	for range 300 {
+		least = min(least, testing.AllocsPerRun(1, func() {
+			if g, err := r.Allow(ctx, call, 1); err != nil || len(g.Each) != 3 {
+				t.Fatal(g, err)
+			}
+		}))
+	}
+	if t.Logf("%v allocations", least); least > most {
+		t.Errorf("%v allocations, want at most %v", least, most)
+	}
 }

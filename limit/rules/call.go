@@ -112,6 +112,10 @@ func (s *Set) uses(call *Call) (uses []use, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if uses == nil { // of most paths, which have one reading
+			uses = of
+			continue
+		}
 		for _, u := range of {
 			if !slices.Contains(uses, u) {
 				uses = append(uses, u)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,7 +120,7 @@ type Grant struct {
 type loan struct {
 	part        *part
 	n           int64
-	reservation *limit.Reservation // nil if they are spent
+	reservation *limit.Reservation
 }
 
 // Running reports whether the call has permits of concurrency limits. If so, call Done when the call has
@@ -179,15 +180,17 @@ func (r *Rules) allow(begin func() context.Context, call Call, n int64) (Grant, 
 		defer cancel()
 	}
 	var t taking
-	for i, u := range uses {
+	for _, u := range uses {
+		t.left += len(now.parts[u.rule.index])
+	}
+	for _, u := range uses {
 		if n > math.MaxInt64/u.rule.cost {
 			err = fmt.Errorf("%w: n is %d, times the cost %d", limit.ErrPermitsExceedRate, n, u.rule.cost)
 		}
 		parts := now.parts[u.rule.index]
 		for j := range parts {
 			if err == nil && !t.refused {
-				last := i == len(uses)-1 && j == len(parts)-1
-				err = t.take(ctx, &parts[j], u.key, n*u.rule.cost, last)
+				err = t.take(ctx, &parts[j], u.key, n*u.rule.cost)
 			}
 		}
 	}
@@ -202,15 +205,17 @@ func (r *Rules) allow(begin func() context.Context, call Call, n int64) (Grant, 
 
 // A taking is the progress of one call.
 type taking struct {
+	left    int // parts that were not asked yet
 	loans   []loan
 	each    []limit.Result
 	refused bool
 }
 
 // take asks one part. Permits of the last one stay taken: no other can refuse.
-func (t *taking) take(ctx context.Context, p *part, key string, n int64, last bool) error {
+func (t *taking) take(ctx context.Context, p *part, key string, n int64) error {
+	t.left--
 	purpose := p.purpose
-	if purpose == spent && !last {
+	if purpose == spent && t.left > 0 {
 		purpose = lent
 	}
 	reservation, result, err := p.take(ctx, key, n, purpose)
@@ -227,9 +232,9 @@ func (t *taking) take(ctx context.Context, p *part, key string, n int64, last bo
 			one[i].Name = one[i].Policy + ":" + key
 		}
 	}
-	t.each = append(t.each, one...)
-	if t.refused = !result.Allowed; !t.refused {
-		t.loans = append(t.loans, loan{p, n, reservation})
+	t.each = append(slices.Grow(t.each, t.left+len(one)), one...)
+	if t.refused = !result.Allowed; reservation != nil {
+		t.loans = append(slices.Grow(t.loans, t.left+1), loan{p, n, reservation})
 	}
 	return nil
 }
@@ -240,13 +245,14 @@ const undoing = 100 * time.Millisecond
 // undo returns the loans. It continues when the caller leaves, so that a suspended process loses no
 // permits. It drops errors: the permits come back with time.
 func (t *taking) undo(ctx context.Context) {
-	if len(t.loans) == 0 {
+	loans := t.loans
+	if len(loans) == 0 {
 		return
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, l := range t.loans {
+		for _, l := range loans {
 			_ = l.reservation.Cancel(context.WithoutCancel(ctx))
 		}
 	}()
@@ -257,7 +263,7 @@ func (t *taking) undo(ctx context.Context) {
 	case <-timer.C:
 	}
 	i := 0
-	for _, l := range t.loans {
+	for _, l := range loans {
 		for range l.part.policies {
 			one := &t.each[i]
 			one.Remaining = min(one.Limit, one.Remaining+l.n)
