@@ -139,6 +139,10 @@ func TestClocksSetBackAndForeignData(t *testing.T) {
 		})
 	})
 	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() // when a bubble begins
+	formtest.Tell(t, counterOf(0)(10, time.Minute), map[string]string{
+		"more permits than any part has": fmt.Sprintf("take 1; redis SET KEY %d_%d_%s; "+
+			"refuse 1 left 0; sleep reset; take 10", 6_000_000, now/6_000_000, strings.Repeat("9", 20)),
+	})
 	formtest.Tell(t, log(12, time.Minute), map[string]string{
 		"the time of a record": "take 9; clock 1s; take 3; clock -1s; 2x refuse 1 left 0 retry 1m",
 	})
