@@ -7,26 +7,25 @@ import (
 	"time"
 )
 
-// shards is how many parts the states of many keys have, each with a lock.
+// shards is the number of shards for the states of many keys.
 const shards = 64
 
 // A shard has the states of some keys, or the only state. A state that was unused for Idle equals a
-// new one, so the shard drops it together with all that are as old. For that it has two maps: the
-// states used since the last turn, and those used before. A turn, at least Idle after the one
-// before, drops the older map. That takes no goroutine, and no look at each key unless the rule has
-// states that owe for longer.
+// new one, and may be dropped. A shard has two maps: the states used since its last turn, and those used
+// before. A turn drops the older map, at least Idle after the last turn. This needs no goroutine, and no
+// look at each key unless the Rule has Owes.
 type shard[S any] struct {
 	mu       sync.Mutex
 	last     int64 // the time of the last call, in µs
 	turned   int64 // the time of the last turn, in µs
-	only     *S    // of a limiter of one limit, which needs no maps
+	only     *S    // the state of a limiter of one limit, which has no maps
 	most     int   // keys with a state of their own; 0 for all
 	seed     maphash.Seed
 	new, old map[string]*S
 	_        [64]byte // keeps two locks out of one cache line
 }
 
-// shared begins the names of the states for keys beyond the most.
+// shared is the prefix of the names under which keys beyond most share states.
 const shared = "\x00"
 
 // find returns the state of a key. The caller holds the lock.
@@ -55,7 +54,7 @@ func (s *shard[S]) find(key string) *S {
 	return state
 }
 
-// tidy turns all shards if that is due. The caller holds no lock.
+// tidy turns all shards if a turn is due. The caller holds no lock.
 func (m *memory[S]) tidy(now int64) {
 	if m.single() {
 		return
@@ -83,7 +82,7 @@ func (m *memory[S]) turn(s *shard[S]) {
 	case passed >= m.idle():
 		s.turned += passed
 		m.keepOwing(s)
-		// A map with room for as many keys would take one call as long as a large map takes.
+		// The next call makes a small map: one with room for as many keys would delay it.
 		s.old, s.new = s.new, nil
 	}
 }

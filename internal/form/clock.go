@@ -6,8 +6,8 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A clock tells the time in µs since 1970. By default it is that of the machine, which is never set
-// back.
+// A clock tells the time in µs since 1970. The default is the monotonic clock of the machine, which is
+// never set back.
 type clock struct {
 	set   func() time.Time // by limit.WithClock; nil is the default
 	start time.Time
@@ -19,7 +19,7 @@ func newClock(opts []limit.Option) clock {
 	return clock{limit.SettingsOf(opts).Now, start, start.UnixMicro()}
 }
 
-// farthest bounds times, to the year 75,000, so that the difference of two is an int64.
+// farthest bounds times, to the year 75,000, so that the difference of two fits in an int64.
 const farthest = 1 << 61
 
 // read returns the time. Callers read it before they take a lock: the lock is held for a shorter
@@ -31,8 +31,8 @@ func (c *clock) read() int64 {
 	return c.began + int64(time.Since(c.start)/time.Microsecond)
 }
 
-// settle returns the time for a caller that now holds the lock. Callers with a later time may have
-// had the lock first: then theirs counts, unless the clock can be set back. The lock guards last.
+// settle returns the time for a caller that now holds the lock, which guards last. A caller with a later
+// time may have had the lock before: then the later time counts, unless the clock can be set back.
 func (c *clock) settle(read int64, last *int64) int64 {
 	if c.set == nil {
 		*last = max(*last, read)

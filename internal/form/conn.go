@@ -12,7 +12,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A Conn makes calls of Redis, of a Client if it has one.
+// A Conn calls Redis, for a Client if there is one.
 type Conn struct {
 	Runner redisx.Runner
 	host   *host.Host // nil for no Client
@@ -34,7 +34,7 @@ func Connect(rdb redis.UniversalClient, name string) (Conn, error) {
 	return Conn{redisx.NewRunner(rdb), nil}, nil
 }
 
-// An outcome is the return values of a call of Redis.
+// An outcome has the return values of a call.
 type outcome[T any] struct {
 	value T
 	err   error
@@ -63,8 +63,8 @@ func Within[T any](ctx context.Context, conn Conn, name string, call func(contex
 	return out.value, out.err
 }
 
-// Ask makes a call of Redis about a limiter with that name. For a Client it returns what decides instead, if
-// Redis has failed or nothing is limited.
+// Ask calls call, which asks Redis about the limiter of that name. For a Client it returns what decides
+// instead if Redis has failed or limiting is off.
 func (c Conn) Ask(
 	ctx context.Context, name string, call func(ctx context.Context) error,
 ) (host.Instead, error) {
@@ -77,7 +77,7 @@ func (c Conn) Ask(
 	return c.host.Ask(ctx, name, call)
 }
 
-// Tell makes a call of Redis that nothing decides instead. Its error is an unsent if Redis was not asked.
+// Tell is Ask for a call without a fallback. Its error is an unsent if Redis was not asked.
 func (c Conn) Tell(ctx context.Context, name string, call func(ctx context.Context) error) error {
 	if c.host == nil {
 		return call(ctx)
@@ -144,6 +144,6 @@ func NameOf(name, key string) string {
 	return name + ":" + key
 }
 
-// mostLocals is how many keys of a limiter have limits of their own in this process while Redis is down:
-// visitors may choose them.
+// mostLocals is the number of keys of a limiter that have limits of their own in this process while Redis
+// is down. Visitors may choose the keys, so their number must be bounded.
 const mostLocals = 5000

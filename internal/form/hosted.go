@@ -8,15 +8,15 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A hosted is a store on the Redis of a Client: it decides as the Client does when Redis has failed, and
-// tells its Observer.
+// A hosted is a store of a Client: the fallback of the Client decides when Redis has failed, and its
+// Observer learns of each call.
 type hosted struct {
 	*store
 	local Form
 }
 
-// retryDenied is the RetryAfter of calls that are refused because Redis has failed: it is asked again at
-// least as often.
+// retryDenied is the RetryAfter of calls that are refused because Redis has failed. The Client probes Redis
+// at least as often.
 const retryDenied = time.Second
 
 // Allow implements Form.
@@ -25,15 +25,15 @@ func (h hosted) Allow(ctx context.Context, key string, n int64) (limit.Result, e
 	return r, err
 }
 
-// Lend implements Form. The Decision of another than Redis has no Stamp, or one of memory.
+// Lend implements Form. If Redis has not decided, the Decision has no Stamp, or one of memory.
 func (h hosted) Lend(ctx context.Context, key string, n int64) (limit.Result, Decision, error) {
 	return h.take(ctx, key, n, false, func(ctx context.Context, f Form) (limit.Result, Decision, error) {
 		return f.Lend(ctx, key, n)
 	})
 }
 
-// Charge implements Form. A cost that nothing counts must not look charged: if Redis has failed and memory
-// does not decide, the error is returned.
+// Charge implements Form. If Redis has failed and memory does not decide, it returns the error: a cost that
+// is not counted must not look charged.
 func (h hosted) Charge(ctx context.Context, key string, n int64) (limit.Result, error) {
 	r, _, err := h.take(ctx, key, n, true, func(ctx context.Context, f Form) (limit.Result, Decision, error) {
 		r, err := f.Charge(ctx, key, n)
@@ -42,7 +42,7 @@ func (h hosted) Charge(ctx context.Context, key string, n int64) (limit.Result, 
 	return r, err
 }
 
-// take asks Redis, or what decides instead, and tells the Observer.
+// take asks Redis or the fallback, and tells the Observer.
 func (h hosted) take(ctx context.Context, key string, n int64, charge bool,
 	call func(ctx context.Context, f Form) (limit.Result, Decision, error),
 ) (r limit.Result, d Decision, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// Ledger returns forms as a limit.Ledger, or the error of their making. Their Rule has charges.
+// Ledger returns the Ledger of forms whose Rule has charges. If err is not nil, it returns only err.
 func Ledger(f Forms, err error) (limit.Ledger, error) {
 	if err != nil {
 		return limit.Ledger{}, err
@@ -18,10 +18,10 @@ func Ledger(f Forms, err error) (limit.Ledger, error) {
 	return limit.NewLedger(books{f.One}, books{f.Each}), nil
 }
 
-// books make reservations of grants that can be returned.
+// books reserve and settle permits of a Form.
 type books struct{ Form }
 
-// Reserve asks again when the permits of a refusal are due, until that is too late.
+// Reserve asks again when refused permits are due, unless that is after the timeout.
 func (b books) Reserve(
 	ctx context.Context, key string, n int64, timeout time.Duration,
 ) (*limit.Reservation, error) {
@@ -36,7 +36,7 @@ func (b books) Reserve(
 	}
 }
 
-// pause waits until a time has passed, ctx ends or the Client is closed.
+// pause waits for d, until ctx ends or the Client is closed.
 func (b books) pause(ctx context.Context, d time.Duration) error {
 	var conn Conn
 	if h, ok := b.Form.(hosted); ok {
@@ -57,8 +57,8 @@ func (b books) TryReserve(
 	return TryReserve(ctx, b.Form, key, n, MostPermits)
 }
 
-// TryReserve takes n permits, of which a Settle with fewer gives some back, and one with more, up to most,
-// charges the rest.
+// TryReserve takes n permits. A Settle with fewer gives back the difference; a Settle with more, up to
+// most, charges it.
 func TryReserve(
 	ctx context.Context, f Form, key string, n, most int64,
 ) (*limit.Reservation, limit.Result, error) {

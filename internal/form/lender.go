@@ -32,7 +32,7 @@ type Maker[L any] interface {
 	OnRedis(rdb redis.UniversalClient, name string) (L, error)
 }
 
-// Forms are those of one limit, and of a limit for each key.
+// Forms are the Form of one limit, and the Form with a limit for each key.
 type Forms struct{ One, Each Form }
 
 // An Opened is a form in memory, for an algorithm that does more than Take.

@@ -31,7 +31,7 @@ func Local(f Form) Form {
 	return nil
 }
 
-// A memory holds the states of one Rule: that of one limit, or a cache of those of many keys.
+// A memory holds the states of one Rule: of one limit, or of many keys.
 type memory[S any] struct {
 	rule   Rule[S]
 	clock  clock
@@ -45,7 +45,7 @@ func newMemory[S any](r Rule[S], opts []limit.Option, shards int) *memory[S] {
 		rule: r, clock: newClock(opts), seed: maphash.MakeSeed(), shards: make([]shard[S], shards),
 	}
 	for i := range m.shards {
-		m.shards[i].seed = maphash.MakeSeed() // that of m has put the keys into the shard
+		m.shards[i].seed = maphash.MakeSeed() // that of m gives the keys of a shard similar hashes
 		m.shards[i].most = (max(limit.SettingsOf(opts).MostKeys, 0) + shards - 1) / shards
 	}
 	return m
@@ -139,7 +139,7 @@ func (m *memory[S]) check(ctx context.Context, key string, n int64, charge bool)
 	return Usable("the key", key)
 }
 
-// take does what locked does for a function, without one: a call by a pointer takes as long as the
+// take does for the Rule what locked does for a function: calling a closure would take as long as the
 // decision.
 func (m *memory[S]) take(key string, n, stamp int64, d *Decision) {
 	now, s := m.clock.read(), m.shard(key)

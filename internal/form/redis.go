@@ -31,7 +31,7 @@ func OnRedis[S any](rule func() (Rule[S], error), rdb redis.UniversalClient, nam
 	return Forms{hosted{one, local.One}, hosted{each, local.Each}}, nil
 }
 
-// OnConn returns the forms of OnRedis without what decides instead of Redis.
+// OnConn returns the forms of OnRedis without a fallback.
 func OnConn[S any](r Rule[S], conn Conn, name string) Forms {
 	one, each := stores(r, conn, name)
 	return Forms{one, each}
@@ -42,7 +42,7 @@ type store struct {
 	Numbers
 	Conn
 	script *redisx.Script
-	argsAt func(now int64) []any  // nil if args are for ever
+	argsAt func(now int64) []any  // nil if args never change
 	args   *atomic.Pointer[[]any] // of the last call
 	name   string
 	keyed  bool
@@ -110,8 +110,7 @@ func (s *store) Release(ctx context.Context, key string, n int64) error {
 	return err
 }
 
-// check returns the name of the limit of a key, and an error for arguments that Redis would not be asked
-// with.
+// check returns the name of the limit of a key, and an error if an argument is invalid or ctx has ended.
 func (s *store) check(ctx context.Context, key string, n int64, charge bool) (name string, err error) {
 	name = s.name
 	if s.keyed {
@@ -124,8 +123,8 @@ func (s *store) check(ctx context.Context, key string, n int64, charge bool) (na
 	return name, err
 }
 
-// decide checks the arguments of a call for n permits, and has Redis take them, give them back where take is
-// negative, or look where it is 0. It returns at the end of ctx at the latest.
+// decide checks the arguments of a call for n permits, and runs the script, which takes permits, gives them
+// back if take is negative, or looks if it is 0. It returns at the end of ctx at the latest.
 func (s *store) decide(ctx context.Context, key string, n, take int64,
 	stamp ...any) (name string, d Decision, err error) {
 	charge := take > 0 && len(stamp) > 0
@@ -141,7 +140,8 @@ func (s *store) decide(ctx context.Context, key string, n, take int64,
 	return name, d, err
 }
 
-// within is run for a ctx that may end. It is a function of its own because what closures share is allocated.
+// within is run for a ctx that may end. It is separate because captured variables would be allocated for
+// every call.
 func (s *store) within(ctx context.Context, name string, take int64, charge bool,
 	stamp []any) (Decision, error) {
 	return Within(ctx, s.Conn, name,
@@ -160,7 +160,7 @@ func Key(name, algorithm string) string { return "{" + name + "}:" + algorithm }
 // between two.
 const mostSends = 3
 
-// A sent is a call with the room for its words: one allocation for all of them.
+// A sent is a call with room for its words, so that all of it is one allocation.
 type sent struct {
 	call redisx.Call
 	key  [1]any

@@ -113,13 +113,14 @@ func (p *periods) take(q *quota, now, n, stamp int64) form.Decision {
 	return q.take(p.Rate, q.end-now, n, stamp, stamp != q.end)
 }
 
-// args are those of the script: a year that has begun before 1970 begins after 1, which is form.Charge.
+// args returns the arguments of the script. A year that began before 1970 begins after form.Charge, because
+// the beginning of a period is a stamp.
 func (p *periods) args(now int64) []any {
 	of := p.at(now)
 	return []any{p.Rate, max(of.from, form.Charge+1), of.to, of.next}
 }
 
-// periods are those of a Calendar whose fields are set.
+// periods finds the periods of a Calendar, whose optional fields are set.
 type periods struct {
 	Calendar
 	last atomic.Pointer[period] // to avoid computing it for each call

@@ -55,10 +55,10 @@ func (w Window) rule() (form.Rule[state], error) {
 	}, err
 }
 
-// A counter is the rule.
+// A counter is the rule of a Window.
 type counter struct{ rate, interval int64 }
 
-// A state is a window. The end is in ms, in which keys of Redis expire; that of a quota is in µs.
+// A state is a window. Its end is in ms, as Redis expires keys; the end of a quota is in µs.
 type state struct{ end, used int64 }
 
 // take decides as take.lua does.
@@ -73,8 +73,8 @@ func (c counter) take(s *state, now, n, stamp int64) form.Decision {
 	return s.take(c.rate, (s.end-now)*1000, n, stamp, stamp/1000 != s.end)
 }
 
-// take takes n permits of a window of a rate that ends when left µs have passed, or gives them back. With a
-// stamp, gone says whether it is that of another window.
+// take takes n permits of a window that ends in left µs, or gives them back. gone reports whether a stamp is
+// that of another window.
 func (s *state) take(rate, left, n, stamp int64, gone bool) form.Decision {
 	charge := stamp == form.Charge
 	switch {

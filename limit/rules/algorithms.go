@@ -24,7 +24,7 @@ type algorithm struct {
 	onRedis  func(n numbers, rdb redis.UniversalClient, name string) (limiters, error)
 }
 
-// of returns the algorithm whose Maker has the numbers of a limit.
+// of returns an algorithm. Its limiters come from the Maker that with returns for the numbers of a limit.
 func of[L keyed[L]](needed, optional string, with func(n numbers) form.Maker[L]) algorithm {
 	return algorithm{
 		needed, optional,
@@ -56,7 +56,7 @@ var algorithms = map[string]algorithm{
 // calendar is the algorithm of limits per day, week, month or year.
 const calendar = "calendar"
 
-// units are what calendar has for per.
+// units are the values of per for calendar.
 var units = map[string]fixedwindow.Unit{
 	"day": fixedwindow.Day, "week": fixedwindow.Week, "month": fixedwindow.Month, "year": fixedwindow.Year,
 }

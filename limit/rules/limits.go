@@ -13,7 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// mostParts is that of slidingwindow.Counter.
+// mostParts is the most Parts of a slidingwindow.Counter.
 const mostParts = 100
 
 // limits reads the limits of a rule, whose other fields were read before.

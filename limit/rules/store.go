@@ -23,8 +23,8 @@ type Store interface {
 	together(d []definition) limiters
 }
 
-// limiters take n permits from that of a key, if they are there. A Cancel of the Reservation gives them back.
-// It is nil if they are spent, or refused.
+// limiters take n permits of the limit of a key, if they are there. Cancel of the Reservation gives them
+// back. The Reservation is nil if the permits are spent or refused.
 type limiters func(
 	ctx context.Context, key string, n int64, p purpose,
 ) (*limit.Reservation, limit.Result, error)
@@ -38,7 +38,7 @@ const (
 	estimate                // of a cost that is known later
 )
 
-// A limiter is that of a package under limit/.
+// A limiter is a limiter of a package under limit/.
 type limiter interface {
 	limit.Limiter
 	TryReserve(ctx context.Context, n int64) (*limit.Reservation, limit.Result, error)
@@ -144,8 +144,8 @@ type keyeds struct {
 	all    []*rratelimiter.Keyed
 }
 
-// take gives permits that are lent back by a Release, unless they have come back with time: unlike a
-// reservation, Allow takes permits ahead and merges records, as the options of the Client say.
+// take lends permits by Allow and Release, unless they have come back with time: unlike a reservation, Allow
+// takes permits ahead and merges records, as the options of the Client say.
 func (t keyeds) take(
 	ctx context.Context, key string, n int64, p purpose,
 ) (*limit.Reservation, limit.Result, error) {

@@ -84,7 +84,8 @@ func (c Counter) rule() (form.Rule[counts], error) {
 	}, nil
 }
 
-// A counter is the rule. The width of a part is in µs; all parts may be some µs longer than the interval.
+// A counter is the rule of a Counter. The width of a part is in µs; all parts may be some µs longer than
+// the interval.
 type counter struct{ rate, width, parts int64 }
 
 // counts are the permits of the parts, from the newest to the oldest. The interval covers some of the

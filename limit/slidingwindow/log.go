@@ -63,7 +63,7 @@ func (l Log) rule() (form.Rule[records], error) {
 	}, err
 }
 
-// A log is the rule, in µs. Grants in the same slice of time are one record.
+// A log is the rule of a Log, in µs. Grants in the same slice of time are one record.
 type log struct{ rate, interval, slice int64 }
 
 // take decides as log.lua does.
