@@ -1,6 +1,7 @@
 package rratelimiter_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
