@@ -50,8 +50,8 @@ func Settle(ctx context.Context, place string, actual []int64) error {
 	return first
 }
 
-// Finish settles a request that has ended with what actual returns, unless that is negative. After a panic
-// no permits come back: the estimate counts, or actual if it is more, and of several limits their estimates.
+// Finish settles what actual returns, unless that is negative, when a request has ended. After a panic no
+// permits come back: the estimate counts, or actual if it is more, and of several limits their estimates.
 func (h *Held) Finish(ctx context.Context, panicked bool, actual func() int64) {
 	if h.Reservation == nil || panicked && h.Several {
 		return
