@@ -20,7 +20,7 @@ func ask[T any](ctx context.Context, k *keys, call func(ctx context.Context) (T,
 }
 
 // leave is ask for a request that is sent even if ctx has ended. If the caller may have to return before
-// the reply, call runs in another goroutine, with the context away.
+// the reply, call runs in another goroutine, with away as its context.
 func leave[T any](ctx, away context.Context, k *keys, call func(ctx context.Context) (T, error),
 	late func(T, error)) (none T, err error) {
 	if k.client.returnsInTime(ctx) {
@@ -89,15 +89,16 @@ func inPlace[T any](ctx context.Context, k *keys, call func(ctx context.Context)
 	return v, k.outcome(ctx, err)
 }
 
-// awaitInPlace makes Close wait for calls of inPlace: a lock granted meanwhile has to be given back.
+// awaitInPlace makes Close wait for calls under way in inPlace, because a lock granted meanwhile has to be
+// given back.
 func (c *Client) awaitInPlace(ctx context.Context) {
 	<-ctx.Done()
 	c.inPlace.Lock()
 	defer c.inPlace.Unlock() // later calls see that the Client is closed
 }
 
-// over reports whether ctx has ended. go-redis stops at the deadline by the clock, which may be a moment
-// before ctx ends.
+// over reports whether ctx has ended, and waits for that if its deadline has passed: go-redis stops by the
+// clock, which may be a moment earlier.
 func over(ctx context.Context) bool {
 	if at, dated := ctx.Deadline(); dated && !time.Now().Before(at) {
 		<-ctx.Done()

@@ -10,7 +10,7 @@ import (
 // A lockReply is the reply to a request for a lock.
 type lockReply struct {
 	granted bool
-	ended   bool  // the hold had ended before
+	ended   bool  // the hold has ended
 	number  int64 // the token; on a refusal the ms until the lease expires, -1 if it does not
 	holder  int64 // of a refusal: digits of the holder, or of the next in a queue; 0 if of another process
 	sent    time.Time
@@ -51,15 +51,15 @@ func (h *Hold) underWay(ctx context.Context) (lockReply, error) {
 	return a, err
 }
 
-// endAgain unlocks the hold of an owner of this Client that has ended before, or removes its place in
-// a queue, and reports whether it was held: a failover may have forgotten the unlock.
+// endAgain unlocks the lock of an owner of this Client that has ended, or removes its place in a queue, and
+// reports whether the lock was held: a failover may have forgotten the unlock.
 func (h *Hold) endAgain(ctx context.Context, digits int64) bool {
 	number, ok := h.keys.client.owners.ended(digits)
 	if !ok {
 		return false
 	}
 	former := &Hold{keys: h.keys}
-	former.name(number)
+	former.setOwner(number)
 	reply, _, err := former.unlock(ctx, 0, 0, nil)
 	return err == nil && reply.At(0) == 1
 }

@@ -164,15 +164,15 @@ func (p *play) caller(word string) *caller {
 	return c
 }
 
-// A line is what the requests of a process pass.
+// A line holds back, delays or breaks the requests of a process.
 type line struct {
 	sent atomic.Int64
 
 	mu   sync.Mutex
-	gate chan struct{} // they wait until it is closed; nil if they need not
-	next chan struct{} // the next script waits until it is closed
-	down bool          // they fail
-	late time.Duration // the replies of scripts come so much later
+	gate chan struct{} // requests wait until gate is closed; nil if they need not wait
+	next chan struct{} // the next script waits until next is closed
+	down bool          // requests fail
+	late time.Duration // by which the replies of scripts are delayed
 }
 
 // passes is the Hook of the line.
@@ -204,7 +204,7 @@ func (l *line) delays(ctx context.Context, cmd redis.Cmder, next redis.ProcessHo
 	return err
 }
 
-// opens lets pass what waits.
+// opens lets waiting requests pass.
 func (l *line) opens() {
 	_ = l.sets(func() {
 		if l.gate != nil {
@@ -362,7 +362,7 @@ func (c *caller) holds(h hold, err error) error {
 	return equal("is an owner", isOwner.MatchString(c.owner), true)
 }
 
-// passes has the caller get the lock that it waits for, and unlock it.
+// passes expects the caller to get the lock that it waits for, and unlocks it.
 func (c *caller) passes(ctx context.Context) error {
 	if err := c.has(); err != nil {
 		return err
@@ -370,7 +370,7 @@ func (c *caller) passes(ctx context.Context) error {
 	return c.hold.Unlock(ctx)
 }
 
-// waits has the caller wait, for a time and with a lease. It returns when the caller sleeps, as the last in
+// waits makes the caller wait, for a time and with a lease. It returns when the caller sleeps, as the last in
 // the queue if the lock is a fair one.
 func (c *caller) waits(_ context.Context, words []string) error {
 	var before int64
@@ -391,7 +391,7 @@ func (c *caller) waits(_ context.Context, words []string) error {
 	})
 	c.turn = got
 	fair := c.p.kind() == javapeer.Fair
-	asks := int64(2) // and once more when it has subscribed
+	asks := int64(2) // it asks once more when it has subscribed
 	if c.at.waiting > 0 {
 		asks = map[bool]int64{true: 1, false: 0}[fair]
 	}

@@ -36,12 +36,12 @@ type Client struct {
 	renewed list.List         // of *Hold, the next one due first; guarded by mu
 	leased  list.List         // of *Hold with a lease of their own; guarded by mu
 	runs    bool              // the goroutine of the watchdog runs; guarded by mu
-	sooner  chan struct{}     // wakes it when a renewal is due earlier
+	sooner  chan struct{}     // wakes the watchdog when a renewal is due earlier
 
 	inPlace sync.RWMutex // read-locked by each request in the goroutine of its caller
 	awaited sync.Once    // starts awaitInPlace
 
-	shards  atomic.Bool // probe has found that the channels are shard channels
+	shards  atomic.Bool // the channels are shard channels, by the last probe
 	cleaner cleaner
 }
 
@@ -59,11 +59,10 @@ func WithWatchdogTimeout(d time.Duration) Option {
 	return option(func(c *Client) { c.watchdog = d })
 }
 
-// Bounds of a lease.
 const (
 	defaultWatchdog  = 30 * time.Second
 	shortestWatchdog = 30 * time.Millisecond
-	longest          = 10 * 366 * 24 * time.Hour
+	longest          = 10 * 366 * 24 * time.Hour // of any lease
 )
 
 // New returns a Client that shares the Redis, ID, name mapper and WithMinReplicas of limiters. Java
@@ -178,9 +177,9 @@ func (k *keys) usable(ctx context.Context) error {
 	return ended(ctx)
 }
 
-// probe finds out whether Redisson publishes on shard channels here. It asks a cluster once; until the
-// cluster replies, it assumes plain channels. It returns an error if the user may not ask, because on
-// different channels Go and Java would silently miss each other's messages.
+// probe finds out whether Redisson publishes on shard channels. It asks a cluster once, and assumes plain
+// channels until the cluster replies. It returns an error if the user may not ask, because on different
+// channels Go and Java would silently miss each other's messages.
 func (c *Client) probe(ctx context.Context) error {
 	has, err := c.host.Runner.ShardedPubSub(ctx)
 	switch {

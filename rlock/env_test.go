@@ -21,11 +21,10 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(withExamples{m}) }
 
-// withExamples is a test run with a server for the examples.
+// withExamples runs the tests with a server for the examples.
 type withExamples struct{ m *testing.M }
 
-// exampleAddr is where the Redis of the examples listens. In the blocks of the pages it is localhost:6379
-// (TestBlocks).
+// exampleAddr is the address of the Redis of the examples. On the pages it is localhost:6379 (TestBlocks).
 var exampleAddr string
 
 func (w withExamples) Run() int {
@@ -43,20 +42,20 @@ func (w withExamples) Run() int {
 	return code
 }
 
-// patience bounds every wait for something that must come. It is reached only by tests that fail.
+// patience bounds every wait for something that must come. Only tests that fail reach it.
 const patience = 20 * time.Second
 
-// An env is what a spec works on: a server, a client for what is tested, one for looking at the keys, and
-// the name of a lock.
+// An env is what a test works on: a server, a client under test, a client for reading keys, and the name of
+// a lock.
 type env struct {
 	*testing.T
 	dial      func(mods ...func(*redis.Options)) redis.UniversalClient // as one more process
 	rdb, look redis.UniversalClient
-	mini      *miniredis.Miniredis // its server in a bubble, otherwise nil
-	server    *redistest.Server    // its server otherwise
-	set       func(time.Duration)  // sets the clock of the server, if that can be set
-	cluster   *redistest.Cluster   // if it is on one
-	group     *redistest.Sentinel  // the same
+	mini      *miniredis.Miniredis // the server in a bubble, otherwise nil
+	server    *redistest.Server    // the server otherwise
+	set       func(time.Duration)  // sets the clock of the server, nil if it cannot be set
+	cluster   *redistest.Cluster   // nil unless the env is on a cluster
+	group     *redistest.Sentinel  // nil unless sentinels watch the server
 	locks     *rlock.Client
 	name      string
 	keys      wire.LockKeys
@@ -74,7 +73,7 @@ func newEnv(t *testing.T, look redis.UniversalClient,
 // named sets the name of the lock.
 func (s *env) named(name string) { s.name, s.keys = name, wire.LockKeysOf(name) }
 
-// inBubble runs a spec in fake time, on a miniredis whose keys expire by it.
+// inBubble runs a test in fake time, on a miniredis whose keys expire by it.
 func inBubble(t *testing.T, spec func(s *env)) {
 	t.Helper()
 	t.Parallel()
@@ -88,7 +87,7 @@ func inBubble(t *testing.T, spec func(s *env)) {
 	})
 }
 
-// onRedis returns an env on a server of its own. The mods are those of all its clients but look.
+// onRedis returns an env on a server of its own. mods change the options of all its clients except look.
 func onRedis(t *testing.T, mods ...func(*redis.Options)) *env {
 	t.Helper()
 	t.Parallel()
@@ -121,13 +120,13 @@ func onBoth(t *testing.T, spec func(s *env)) {
 	t.Run("redis", func(t *testing.T) { spec(onRedis(t)) })
 }
 
-// client returns one more client, as of another process.
+// client returns one more client, like that of another process.
 func (s *env) client(opts ...rlock.Option) *rlock.Client {
 	locks, _ := open(s, s.rdb, opts...)
 	return locks
 }
 
-// open returns a client on rdb, and what closes it before the test ends.
+// open returns a client on rdb, and a function that closes it before the test ends.
 func open(t testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) (
 	locks *rlock.Client, end func() error,
 ) {
@@ -135,7 +134,7 @@ func open(t testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) (
 	return rlock.New(limiters, opts...), limiters.Close
 }
 
-// async calls a function in a goroutine, and returns the channel of its result.
+// async calls a function in a goroutine, and returns a channel that receives its result.
 func async[T any](call func() T) <-chan T {
 	result := make(chan T, 1)
 	go func() { result <- call() }()
@@ -164,7 +163,7 @@ func took(h *rlock.Hold, ok bool, err error) (*rlock.Hold, error) {
 	return h, err
 }
 
-// lasted fails the test unless a time is within its bounds.
+// lasted fails the test unless a duration is within its bounds.
 func lasted(t testing.TB, what string, d, least, most time.Duration) {
 	t.Helper()
 	if d < least || d > most {
@@ -203,7 +202,7 @@ func (s *env) scripts() int64 {
 	return redistest.Calls(s, s.look, "evalsha", "eval")
 }
 
-// ran waits until the server has been sent so many scripts more than before.
+// ran waits until the server has been sent n scripts more than before.
 func (s *env) ran(before, more int64) {
 	s.Helper()
 	redistest.Until(s, "scripts", func() error {
@@ -214,7 +213,7 @@ func (s *env) ran(before, more int64) {
 	})
 }
 
-// comes returns what comes, and fails the test if nothing does.
+// comes returns the next value of a channel, and fails the test if none comes.
 func comes[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -235,7 +234,7 @@ func (s *env) free() error {
 	})
 }
 
-// soon returns nil when is does. In a bubble that must be when all goroutines wait, otherwise in time.
+// soon calls is until it returns nil: in a bubble once, when all goroutines wait, and otherwise in time.
 func (s *env) soon(what string, is func() error) error {
 	s.Helper()
 	if s.mini != nil {
@@ -262,14 +261,11 @@ func equal[T comparable](what string, got, want T) error {
 	return nil
 }
 
-// pass locks a lock, does some work, and unlocks it.
-func pass(ctx context.Context, lock rlock.Locker, work ...func()) error {
+// pass locks and unlocks a lock.
+func pass(ctx context.Context, lock rlock.Locker) error {
 	h, err := lock.Lock(ctx)
 	if err != nil {
 		return err
-	}
-	for _, do := range work {
-		do()
 	}
 	return h.Unlock(ctx)
 }
@@ -277,7 +273,7 @@ func pass(ctx context.Context, lock rlock.Locker, work ...func()) error {
 // A kind returns the lock of that kind.
 type kind func(c *rlock.Client, name string) locker
 
-// A locker is what all kinds of locks have.
+// A locker has the methods of all kinds of locks.
 type locker interface {
 	rlock.Locker
 	ForceUnlock(ctx context.Context) (bool, error)

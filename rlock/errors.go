@@ -85,7 +85,7 @@ func (k *keys) timeUp(asked, by time.Time) error {
 	return errTimeUp
 }
 
-// ended returns why a caller leaves: errTimeUp at the end of its wait, or the error of ctx.
+// ended returns why a caller leaves: errTimeUp at the end of its wait, ErrClosed, or the error of ctx.
 func ended(ctx context.Context) error {
 	err := ctx.Err() // before the cause, because ctx may end between the two
 	if cause := context.Cause(ctx); cause == errTimeUp || errors.Is(cause, rratelimiter.ErrClosed) {

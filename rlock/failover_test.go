@@ -29,8 +29,8 @@ func (s *env) replicated(wait time.Duration) *rlock.Client {
 	return rlock.New(NewClient(s, s.rdb, rratelimiter.WithMinReplicas(1, wait)))
 }
 
-// A failover while the replica has fallen behind. A lock that replicas have outlives it.
-// One that they lack is given to a second holder, while the first one believes to have it, but with a
+// A failover happens while the replica has fallen behind. A lock that the replica has outlives it. A lock
+// that the replica lacks gets a second holder while the first one believes that it has the lock, but with a
 // greater token. WithMinReplicas does not grant a lock that no replica has.
 func TestFailover(t *testing.T) {
 	s := onSentinel(t)

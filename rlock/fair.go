@@ -38,8 +38,7 @@ func (l *FairLock) TryLock(ctx context.Context, wait, lease time.Duration) (*Hol
 }
 
 const (
-	// placeFor is how long a place in the queue lasts without a renewal: by default as long as the lock of
-	// a dead holder.
+	// placeFor is how long a place in the queue lasts without a renewal: as long as the default lease.
 	placeFor = 30 * time.Second
 
 	// grace is how long the place of a caller lasts beyond its wait.
@@ -82,7 +81,7 @@ func (h *Hold) queueUp(ctx context.Context, req request) (granted bool, err erro
 		err = h.keys.timeUp(asked, by)
 	}
 	if !granted {
-		// On a closed Client keep does that, so the caller is still among the waiters here.
+		// On a closed Client keep releases the places, so the caller must still be among the waiters here.
 		h.keys.client.host.Work(func(context.Context) { _, _ = h.release(context.WithoutCancel(ctx)) })
 	}
 	w.leave()
@@ -96,15 +95,15 @@ type queued struct {
 	waits bool   // guarded by the same
 	left  bool   // guarded by the same
 
-	// behind is the last caller of this process that entered the queue before, nil if there was none.
+	// behind is the last caller of this process that entered the queue earlier, nil if there was none.
 	behind *queued
 
-	// look signals that it should ask again. It has a capacity of one.
+	// look signals that the caller should ask again. It has a capacity of one.
 	look chan struct{}
 }
 
-// wait asks until the hold has the lock: when a message or the queue says that it is the first and the lock
-// is free.
+// wait returns true when the hold has the lock. It asks at once, and then when a message or the queue says
+// that the caller is the first and the lock is free.
 func (w *queued) wait(ctx context.Context) (bool, error) {
 	h := w.hold
 	c := h.keys.client
@@ -131,7 +130,7 @@ func (w *queued) wait(ctx context.Context) (bool, error) {
 	}
 }
 
-// sleep returns when the caller has to ask.
+// sleep returns nil when the caller has to ask.
 func (w *queued) sleep(ctx context.Context, notified <-chan struct{}) error {
 	for {
 		select {
@@ -149,8 +148,8 @@ func (w *queued) sleep(ctx context.Context, notified <-chan struct{}) error {
 	}
 }
 
-// missedNothing reports whether a signal is only that of the new subscription, and no message came before
-// it: an earlier caller still waits, so this one is not the first.
+// missedNothing reports whether a signal is only that of the new subscription, and no message was missed
+// before it: an earlier caller still waits, so this one is not the first.
 func (w *queued) missedNothing() bool {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -160,8 +159,8 @@ func (w *queued) missedNothing() bool {
 	return before != nil && before.waits
 }
 
-// refused handles a reply that refuses the lock. Close waits for it: after Close, keep gives up the
-// caller's place, and before that refused does.
+// refused handles a reply that refuses the lock. Close waits for it: keep gives up the places of a closed
+// Client, except that of a caller whose reply arrives later, which refused gives up.
 func (w *queued) refused(ctx context.Context, a lockReply, err error) {
 	switch {
 	case a.granted || a.ended:
@@ -184,8 +183,8 @@ func (w *queued) refusedOnce() bool {
 	return w.queue != nil
 }
 
-// queues adds the caller to the waiters of this process, and schedules a look at the queue by a hint of the
-// script. It reports false if the Client is closed.
+// queues adds the caller to the waiters of this process, and schedules a look at the queue by the hint of the
+// script. It returns false if the Client is closed.
 func (w *queued) queues(hint int64) bool {
 	c := w.hold.keys.client
 	c.mu.Lock()

@@ -37,7 +37,7 @@ type Hold struct {
 	attempts atomic.Int32
 
 	mu    sync.Mutex
-	count int64       // times it is held; 0 after its end
+	count int64       // how often the lock is held; 0 after the end
 	why   error       // the error of a hold that was lost
 	token int64       // the last token drawn
 	since time.Time   // when it was taken
@@ -63,14 +63,15 @@ func newHold(ctx context.Context, k *keys, lease time.Duration) *Hold {
 func (h *Hold) rename() {
 	c := h.keys.client
 	c.owners.end(h.number)
-	h.name(c.owners.next())
+	h.setOwner(c.owners.next())
 	h.doubtful.Store(false)
 }
 
-// name sets the owner of the hold.
-func (h *Hold) name(number uint64) {
-	h.number, h.owner = number, h.keys.ownerName(number)
-	h.idempotencyKey = h.keys.IdempotencyKey(h.keys.client.instance + strconv.FormatUint(number, 16))
+// setOwner sets the owner of the hold by its number.
+func (h *Hold) setOwner(number uint64) {
+	c := h.keys.client
+	h.number, h.owner = number, c.host.ID+":"+strconv.FormatUint(number, 10)
+	h.idempotencyKey = h.keys.IdempotencyKey(c.instance + strconv.FormatUint(number, 16))
 }
 
 // Owner returns the name of the hold in Redis, ID:number, as Java writes it.
@@ -234,7 +235,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return err
 }
 
-// lessen lowers the hold count in Redis to count.
+// lessen lowers the hold count in Redis to count, and reports whether the lock was held.
 func (h *Hold) lessen(ctx context.Context, count int64) (bool, error) {
 	sent := time.Now()
 	reply, _, err := h.unlock(ctx, count, h.lease, nil)
@@ -246,7 +247,8 @@ func (h *Hold) lessen(ctx context.Context, count int64) (bool, error) {
 	return err == nil && (reply.At(0) == 1 || h.Context().Err() != nil), err
 }
 
-// unlock runs the script. next is the waiter to hand the lock to, nil for none.
+// unlock runs the script, after which the owner holds the lock count times. next is the waiter to hand the
+// lock to, nil for none; lease is that of the remaining hold, or of next.
 func (h *Hold) unlock(ctx context.Context, count int64, lease time.Duration, next *waiter) (
 	reply redisx.Reply, unsure bool, err error,
 ) {
@@ -291,7 +293,7 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 	switch {
 	case err != nil:
 		c.cleaner.giveUp(h)
-	case h.attempts.Load() == 0 && !h.doubtful.Load(): // in this order: an attempt doubts before it ends
+	case h.attempts.Load() == 0 && !h.doubtful.Load(): // in this order: an attempt sets doubtful, then ends
 		c.cleaner.remove(h.idempotencyKey)
 	}
 	if next != nil && err == nil && reply.At(0) == handedOn {
@@ -310,7 +312,7 @@ func (h *Hold) release(ctx context.Context) (held bool, err error) {
 // handedOn is the reply of unlock.lua if the next owner now holds the lock.
 const handedOn = 2
 
-// extend extends the lease, which a request sent at sent has renewed. h.mu is held.
+// extend extends the lease after a request, sent at sent, that has renewed it. h.mu is held.
 func (h *Hold) extend(sent time.Time) {
 	if until := sent.Add(h.lease); until.After(h.until) {
 		h.until = until
@@ -325,7 +327,7 @@ func (h *Hold) expire() {
 		h.timer.Reset(left)
 	}
 	h.mu.Unlock()
-	// A renewal may still arrive, and fair callers of old Redissons get the lock only by a message.
+	// A late renewal may still arrive, and fair callers of old Redissons get the lock only by a message.
 	if left <= 0 && h.end(h.lost(leaseOver)) && (h.renewed || h.keys.fair) {
 		h.keys.client.cleaner.giveUp(h)
 	}

@@ -16,7 +16,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// everything returns what each method of a lock says.
+// everything returns the error of each method of a lock.
 func everything(ctx context.Context, l *rlock.Lock) map[string]error {
 	all := map[string]error{}
 	_, all["Lock"] = l.Lock(ctx)
@@ -98,7 +98,8 @@ func alike(t testing.TB, errs map[string]error) (one error) {
 	return one
 }
 
-// Names that would spread over a cluster, and none after the name mapper, are refused there.
+// Names whose keys would be in different slots of a cluster, and names that are mapped to an empty one, are
+// refused there.
 func TestBadNames(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}) // never asked

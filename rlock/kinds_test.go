@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A lock has one holder, as often as that has locked it, and every process sees that. With what Redisson
-// tests of its locks; testdata/redisson.txt has all of its cases.
+// A lock has one holder, who may lock it several times, and every process sees that. Among the specs are
+// Redisson's own tests of its locks, which testdata/redisson.txt lists.
 func TestLocks(t *testing.T) {
 	var first, turns strings.Builder
 	for i := range 50 {
@@ -64,8 +64,8 @@ func TestLocks(t *testing.T) {
 	})
 }
 
-// Each hold has a greater token, in whatever way it was taken, and so has each Relock: the time of the
-// server in µs, or one more than the last if that is ahead of it.
+// Each hold has a greater token, whatever call took it, and so has each Relock: the time of the server in
+// µs, or one more than the last token if that is greater.
 func TestTokensGrow(t *testing.T) {
 	t.Parallel()
 	tell(t, kinds["fenced"], map[string]string{
@@ -78,8 +78,8 @@ func TestTokensGrow(t *testing.T) {
 	})
 }
 
-// Calls return at the end of their waits or contexts, to the moment, in whatever state Redis is. Locks that
-// it grants later are given back.
+// Calls return exactly at the end of their waits or contexts, in whatever state Redis is. Locks that it
+// grants later are given back.
 func TestCallsReturnInTime(t *testing.T) {
 	specs := map[string]string{
 		"a single attempt": "" +
@@ -105,8 +105,8 @@ func TestCallsReturnInTime(t *testing.T) {
 	tellKinds(t, specs)
 }
 
-// Close ends waits, and the contexts of holds, with ErrClosed. Then nothing is renewed, and the lock ends
-// with its lease. Also where Redis does not reply.
+// Close ends waits, and the contexts of holds, with ErrClosed, even if Redis does not reply. Then nothing is
+// renewed, and the lock ends with its lease.
 func TestClose(t *testing.T) {
 	const closed = "close a; a3 has ! ErrClosed; a4 has ! ErrClosed; a1 over ! ErrClosed; " +
 		"a1 unlocks ! ErrClosed; a1 relocks ! ErrClosed; a2@2 over ! ErrClosed; " +
@@ -128,8 +128,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A reply, or a request, is lost: a lock is held once, or not at all, and unlocked as often as it is held
-// (I11e). Process p sends requests again and does not notice; o sends each once, and gets an error.
+// A reply or a request is lost: a lock is held once, or not at all, and unlocked as often as it is held.
+// Process p sends requests again and does not notice; o sends each once, and gets an error.
 func TestLostReplies(t *testing.T) {
 	specs := map[string]string{}
 	for _, way := range []string{"reply", "half", "late", "never"} {

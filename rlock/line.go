@@ -20,7 +20,7 @@ type line struct {
 	wake   <-chan struct{} // signals that the lock may be free; nil until a waiter sleeps
 	cancel func()          // ends the subscription
 
-	due time.Time // when the first asks even without a notification
+	due time.Time // when the first waiter asks even without a notification
 
 	asked   time.Time // when the request without a reply was sent, zero if there is none
 	replies uint64    // number of replies
@@ -28,8 +28,8 @@ type line struct {
 	// handed counts hand-overs in this process since other clients could get the lock.
 	handed int
 
-	// ownMessage: the next signal is no news, but an unlock in this process or the new subscription.
-	// freed: an unlock in this process followed the last request of the head.
+	// ownMessage: the next signal is only that of an unlock in this process or of the new subscription.
+	// freed: the lock was unlocked after the last request of the head.
 	ownMessage, freed bool
 
 	// yields counts the foreign unlocks for which this process still yields: its own unlock has notified
@@ -182,7 +182,7 @@ type next struct {
 	due       time.Time
 }
 
-// next returns the next step of the waiter, and sets its state to asking if it has to ask.
+// next returns the next step of the waiter. If it has to ask, its state becomes asking.
 func (w *waiter) next() next {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -206,7 +206,7 @@ func (w *waiter) next() next {
 	return next{wake: ln.wake, due: ln.due}
 }
 
-// give leaves the line with an error, unless the waiter was handed the lock before.
+// give marks the waiter as left and returns err, unless it was handed the lock before.
 func (w *waiter) give(err error) (held bool, _ error) {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -233,7 +233,7 @@ func (c *Client) notified(ln *line) {
 	}
 }
 
-// refusedFor lets the line sleep until the lease that Redis has reported expires.
+// refusedFor makes the line sleep for d, until the lease that Redis has reported expires.
 func (w *waiter) refusedFor(d time.Duration) {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -246,7 +246,7 @@ func (w *waiter) refusedFor(d time.Duration) {
 	}
 }
 
-// failed refuses all waiters after a request without a reply: their requests would get none either.
+// failed refuses all sleeping waiters after a request without a reply, because they would get none either.
 func (w *waiter) failed(ctx context.Context, err error) {
 	c := w.hold.keys.client
 	c.mu.Lock()
@@ -331,7 +331,7 @@ func (c *Client) offer(k *keys) *waiter {
 		return nil
 	}
 	ln.handed++
-	ln.due = time.Now().Add(w.hold.lease) // now, since a message may come before the reply
+	ln.due = time.Now().Add(w.hold.lease) // set already, because a message may come before the reply
 	w.state = offered
 	return w
 }
@@ -345,7 +345,7 @@ func (c *Client) unlocked(h *Hold, clients int64) {
 	switch {
 	case k.fair || ln == nil && clients == 0:
 		return
-	case ln == nil: // this process's next caller has already held the lock
+	case ln == nil: // the next caller of this process should also let other clients go first
 		ln = &line{ownMessage: true}
 		c.lines[k.Hash] = ln
 		time.AfterFunc(othersFirst, func() { c.forget(k, ln) })

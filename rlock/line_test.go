@@ -58,7 +58,7 @@ func TestLine(t *testing.T) {
 	})
 }
 
-// Without the right to publish, or to the channel, waiters are served all the same, in time.
+// Without the right to publish, or the right to the channel, waiters still get the lock in time.
 func TestWaitersAreServedWithoutRights(t *testing.T) {
 	t.Parallel()
 	for what, rights := range map[string][]string{
@@ -117,8 +117,8 @@ func TestScriptCallsOfAHandOver(t *testing.T) {
 	}
 }
 
-// Callers that wait for several locks share a connection that is subscribed, and when they have left it is
-// subscribed to nothing.
+// Callers that wait for several locks share one subscribed connection, which has no subscriptions when they
+// have left.
 func TestWaitersShareASubscription(t *testing.T) {
 	eachKind(t, func(t *testing.T, of kind) {
 		s := onRedis(t)
@@ -132,8 +132,8 @@ func TestWaitersShareASubscription(t *testing.T) {
 	})
 }
 
-// Thousands wait for a lock and leave: because their time has ended or their context, before Redis is
-// frozen and after. Each leaves on time, and then nothing is left.
+// Thousands of callers wait for a lock and leave when their waits or contexts end, before Redis is frozen and
+// after. Each leaves on time, and then nothing is left.
 func TestManyWaitersLeaveInTime(t *testing.T) {
 	inBubble(t, func(s *env) {
 		p := newPlay(s, kinds["plain"])
@@ -166,7 +166,7 @@ func TestManyWaitersLeaveInTime(t *testing.T) {
 	})
 }
 
-// The waits of a line end at the moment when the one behind its first caller is to ask.
+// The waits of a line end at the moment when the caller after the first is to ask.
 func TestWaitsOfALineEndTogether(t *testing.T) {
 	inBubble(t, func(s *env) {
 		p := newPlay(s, kinds["plain"])

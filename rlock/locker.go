@@ -36,7 +36,7 @@ func FakeHold(ctx context.Context, token int64) (h *Hold, lose func()) {
 	return h, h.loseFake
 }
 
-// unbound reports whether h belongs to no lock in Redis: it is the zero Hold or a fake.
+// unbound reports whether h has no lock in Redis: it is the zero Hold or a fake.
 func (h *Hold) unbound() bool { return h.keys == nil }
 
 // relockFake is Relock of a fake. h.mu is held.

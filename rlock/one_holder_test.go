@@ -17,7 +17,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A crowd is callers in several processes that want one lock all the time. It sees how many believe that
+// A crowd is callers in several processes that all want one lock. It counts how many of them believe that
 // they hold it.
 type crowd struct {
 	*play
@@ -26,11 +26,11 @@ type crowd struct {
 
 	mu     sync.Mutex
 	since  map[hold]time.Time // when the next holder followed each of them; zero if none has
-	unseen time.Duration      // the longest that a caller has not noticed the next holder
-	token  int64              // the last one
+	unseen time.Duration      // the longest time in which a caller has not noticed the next holder
+	token  int64              // the last token
 }
 
-// begins notes a new holder, whose token is greater than all before.
+// begins notes a new holder, and expects a token greater than all before.
 func (c *crowd) begins(h hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +57,7 @@ func (c *crowd) ends(h hold) {
 	delete(c.since, h)
 }
 
-// wait returns how long a caller waits, which may leave.
+// wait returns how long a caller waits, and may make it leave earlier.
 func (c *crowd) wait(leave func()) time.Duration {
 	switch what := rand.IntN(4); {
 	case c.patient:
@@ -71,7 +71,7 @@ func (c *crowd) wait(leave func()) time.Duration {
 	return endless
 }
 
-// takes has a caller hold the lock once, for a moment, unless it is refused or leaves.
+// takes makes a caller hold the lock once, for a moment, unless it is refused or leaves.
 func (c *crowd) takes(ctx context.Context, lock taker, renewed bool) {
 	asking, leave := context.WithCancel(ctx)
 	defer leave()
@@ -110,7 +110,7 @@ func (c *crowd) takes(ctx context.Context, lock taker, renewed bool) {
 	c.allows(err)
 }
 
-// allows fails the test on an error that may not be.
+// allows fails the test on an error that callers must not get.
 func (c *crowd) allows(err error) {
 	switch {
 	case err == nil, isErr(context.Canceled, errRefused)(err), c.may != nil && c.may(err):
@@ -119,8 +119,8 @@ func (c *crowd) allows(err error) {
 	}
 }
 
-// passed waits until callers have held the lock so often. The next two do that before a lease expires, also
-// on a busy machine, and where lost replies leave places in the line of a fair lock that are free after 5 s.
+// passed waits until callers have held the lock n times. Two holders follow before a lease expires, also on a
+// busy machine, and where lost replies leave places in the queue of a fair lock, which expire after 5 s.
 func (c *crowd) passed(n int64) {
 	c.Helper()
 	const few = 2
@@ -135,7 +135,7 @@ func (c *crowd) passed(n int64) {
 	}
 }
 
-// isErr returns a function that knows some errors.
+// isErr returns a function that reports whether an error is one of some.
 func isErr(all ...error) func(err error) bool {
 	return func(err error) bool {
 		for _, one := range all {
@@ -147,15 +147,15 @@ func isErr(all ...error) func(err error) bool {
 	}
 }
 
-// A trouble is what befalls a crowd.
+// A trouble is something that happens while a crowd takes a lock.
 type trouble struct {
 	only    string // the kind of lock, all if it is empty
 	on      func(t *testing.T) *env
 	from    string               // the processes of the callers
-	patient bool                 // no caller tries, or leaves
+	patient bool                 // all callers wait without end
 	may     func(err error) bool // which errors calls may return
-	befalls func(c *crowd)       // returns when it has passed
-	overlap time.Duration        // how long a caller may not know that it has lost the lock
+	befalls func(c *crowd)       // returns when the trouble is over
+	overlap time.Duration        // how long a caller may not notice that it has lost the lock
 }
 
 var troubles = map[string]trouble{
@@ -233,7 +233,7 @@ func TestOneHolder(t *testing.T) {
 	}
 }
 
-// strikes has a crowd take the lock of p while the trouble befalls it.
+// strikes makes a crowd take the lock of p during the trouble.
 func (x trouble) strikes(p *play) {
 	p.Helper()
 	p.silence = time.Second // a lost reply must not hold the lock for as long as passed waits
@@ -291,8 +291,8 @@ func (c *crowd) storm() (stop func()) {
 	return func() { close(done); all.Wait() }
 }
 
-// A Hold is for several goroutines: they lock it again and unlock it all at once. It is held as often as
-// both agree, and the last Unlock ends it.
+// Several goroutines relock and unlock a Hold at once. The Hold and Redis agree how often the lock is held,
+// and the last Unlock ends the Hold.
 func TestHoldIsSafeForConcurrentUse(t *testing.T) {
 	onBoth(t, func(s *env) {
 		ctx := within(s)

@@ -2,21 +2,20 @@ package rlock
 
 import (
 	"encoding/binary"
-	"strconv"
 	"sync"
 )
 
 // owners are the numbers that a Client has given to its holds, and which of them may still hold a lock.
 type owners struct {
-	first uint64 // before the first one
+	first uint64 // one less than the first number
 
 	mu   sync.Mutex
 	last uint64
 	live map[uint64]struct{}
 }
 
-// begin chooses a random first number, because an earlier process may have had the same ID. All numbers
-// have 19 digits, by which fair locks tell them from the thread IDs of Java.
+// begin chooses random numbers, because an earlier process may have had the same ID. All numbers have 19
+// digits, by which fair locks tell them from the thread IDs of Java.
 func (o *owners) begin(random []byte) {
 	const most = 2
 	o.first = 1<<(64-most) | binary.BigEndian.Uint64(random)>>most
@@ -52,9 +51,4 @@ func (o *owners) ended(digits int64) (number uint64, ok bool) {
 	number = o.last - behind
 	_, live := o.live[number]
 	return number, number > o.first && !live
-}
-
-// ownerName returns the name of an owner in Redis, as Java writes it.
-func (k *keys) ownerName(number uint64) string {
-	return k.client.host.ID + ":" + strconv.FormatUint(number, 10)
 }

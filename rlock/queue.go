@@ -16,7 +16,7 @@ import (
 type queue struct {
 	keys    *keys
 	waiters []*queued // like all fields, guarded by the mu of the Client
-	looked  time.Time // time of the last renewal of the places, or attempt
+	looked  time.Time // when the places were last renewed, or the queue was made
 	due     time.Time // when the goroutine looks next
 
 	// sooner signals a change of due or waiters. It has a capacity of one.
@@ -26,8 +26,8 @@ type queue struct {
 // mostKept bounds the places that a script call renews.
 const mostKept = 1000
 
-// enterQueue adds a caller to the queue of its lock, which it returns; nil if the Client is closed. c.mu is
-// held.
+// enterQueue adds a caller to the queue of its lock and returns the queue, nil if the Client is closed. c.mu
+// is held.
 func (c *Client) enterQueue(w *queued) *queue {
 	k := w.hold.keys
 	q := c.queues[k.Hash]
@@ -52,8 +52,8 @@ func (c *Client) lastQueued(k *keys) *queued {
 	return nil
 }
 
-// lookIn schedules the next look in hint ms, or if hint is negative when the places have to be renewed.
-// c.mu is held.
+// lookIn schedules the next look in hint ms, or earlier if the places have to be renewed before. A negative
+// hint is unknown. c.mu is held.
 func (q *queue) lookIn(hint int64) {
 	q.due = q.looked.Add(placeFor / 3)
 	if hint >= 0 {
@@ -131,7 +131,7 @@ func (q *queue) look(ctx context.Context) {
 		q.lookIn(hint)
 	case redis.IsTryAgainError(err):
 		q.due = time.Now().Add(again)
-	default: // each asks, and gets its own error or the lock
+	default: // each caller asks, and gets its own error or the lock
 		q.due, asks = time.Now().Add(tidyRarely), waiters
 	}
 	for _, w := range asks {

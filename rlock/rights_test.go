@@ -27,8 +27,8 @@ const (
 	ruleOfShards
 )
 
-// needs has an action that fails without each right, but for those without which the page says that nothing
-// fails.
+// needs has an action that fails without each right, except the rights without which no call fails, by the
+// page.
 var needs = map[string]string{
 	"Lock, plain": "~report ~redisson_*:{report}* " +
 		"+evalsha +exists +hset +pexpire +pubsub|shardnumsub",
@@ -91,14 +91,14 @@ var (
 	}
 )
 
-// A restricted is servers, and an env of a user with few rights.
+// A restricted is an env of a user with few rights, and its servers.
 type restricted struct {
 	*env
 	nodes []*redis.Client // with all rights
 }
 
-// tries does the actions with locks of some kinds, or the one of these that has a name. Each step has some
-// time. It returns what has failed, and what Redis has denied.
+// tries does the actions with locks of some kinds, or only the action with a name. Each step has a timeout.
+// It returns what has failed, and what Redis has denied.
 func (g *restricted) tries(kindsOf []string, name string, patience time.Duration) (
 	failed map[string]error, denied []string,
 ) {
@@ -126,7 +126,7 @@ func (g *restricted) tries(kindsOf []string, name string, patience time.Duration
 	return failed, redistest.Denied(g, g.nodes...)
 }
 
-// enough expects these rights to be enough for locks of some kinds.
+// enough expects rights to be enough for locks of some kinds.
 func (g *restricted) enough(rights []string, kinds ...string) {
 	g.Helper()
 	redistest.Allow(g, "app", rights, g.nodes...)
@@ -135,8 +135,8 @@ func (g *restricted) enough(rights []string, kinds ...string) {
 	}
 }
 
-// need expects an action to fail without each of some rights, and nothing without all that the page spares.
-// In any case Redis has denied what the right is about.
+// need expects an action to fail without each of some rights, and none without the rights that the page
+// spares. In both cases Redis must have denied what the right is about.
 func (g *restricted) need(rights, some []string) {
 	g.Helper()
 	all := []string{"plain", "fenced", "fair"}
@@ -178,7 +178,7 @@ func (g *restricted) denied(right string, denied []string) {
 	}
 }
 
-// without returns rights but some.
+// without returns rights except some.
 func without(rights []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return slices.Contains(some, r) })
 }

@@ -207,8 +207,8 @@ var steps = map[string]func(p *play, ctx context.Context, words []string) error{
 	},
 }
 
-// arrives lets pass what is held, and returns when the server has carried it out: a connection is served in
-// order.
+// arrives lets held requests pass, and returns when the server has carried them out: it serves a connection
+// in order.
 func (p *play) arrives(context.Context, []string) error {
 	if p.mini != nil {
 		p.release()
@@ -246,7 +246,7 @@ func (p *play) puts(
 	return errors.Join(p.scores(owner, left), push(p.Context(), p.keys.Queue, owner).Err())
 }
 
-// scores has the place of an owner end after a time.
+// scores makes the place of an owner end after a time.
 func (p *play) scores(owner string, left time.Duration) error {
 	score := float64(time.Now().Add(left).UnixMilli())
 	return p.look.ZAdd(p.Context(), p.keys.Timeout, redis.Z{Score: score, Member: owner}).Err()

@@ -30,7 +30,7 @@ func (c *Client) keep(h *Hold) {
 	}
 }
 
-// third is how long after a renewal the next one is due.
+// third returns how long after a renewal the next one is due.
 func (c *Client) third() time.Duration { return c.watchdog / 3 }
 
 // drop undoes keep.
@@ -157,7 +157,7 @@ func batchOf(n int) (int, *redisx.Script) {
 	return 0, nil
 }
 
-// renewal returns the call that renews some holds.
+// renewal returns the call of a script that renews holds.
 func (c *Client) renewal(script *redisx.Script, holds []*Hold) *redisx.Call {
 	call := &redisx.Call{Script: script, Args: []any{c.watchdog.Milliseconds()}}
 	for _, h := range holds {

@@ -14,9 +14,9 @@
 -- ARGV[1]  1 if the channels are sharded ones
 -- ARGV[2]  how long a place lasts, in ms
 -- ARGV[3]  an owner, and so on
--- Reply:   {when to look again, in ms, -1 if that is not known; the last 15 digits of the number of the
---          holder, or of the next owner if the lock is free, 0 if that is of another process; the numbers of
---          the owners that should ask for the lock: it is free for them, or they are not in the queue}
+-- Reply:   {when to look again, in ms, -1 if unknown; the last 15 digits of the number of the holder, or of
+--          the next owner if the lock is free, 0 if it is of another process; the numbers of the owners that
+--          should ask for the lock: it is free for them, or they are not in the queue}
 
 local BEFORE = 2 -- arguments before the owners
 local SEEN = 1000 -- owners that are looked at
@@ -52,10 +52,10 @@ end
 for i = BEFORE + 1, #ARGV do
   local waiter = ARGV[i]
   local score = not found[waiter] and tonumber(redis.call('ZSCORE', KEYS[3], waiter))
-  if score and #queue == SEEN then -- it is behind the owners that were looked at
+  if score and #queue == SEEN then -- the owner is behind those that were looked at
     redis.call('ZADD', KEYS[3], math.max(score, renewed + tonumber(ARGV[2])), waiter)
   elseif not found[waiter] then
-    redis.call('ZREM', KEYS[3], waiter) -- with a score it would not queue again
+    redis.call('ZREM', KEYS[3], waiter) -- with a score the owner would not queue again
     reply[#reply + 1] = i - BEFORE
   end
 end

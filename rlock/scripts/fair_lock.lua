@@ -14,8 +14,8 @@
 -- ARGV[2]  the owner
 -- ARGV[3]  the lease, in ms
 -- ARGV[4]  how long its place lasts, in ms; 0 if it does not wait
--- Reply:   {1, 0} if it holds the lock; {0, when to look again, in ms, -1 if that is not known, the last 15
---          digits of the number of the holder, or of the next owner if the lock is free, 0 if that is of
+-- Reply:   {1, 0} if the owner holds the lock; {0, when to look again, in ms, -1 if unknown, the last 15
+--          digits of the number of the holder, or of the next owner if the lock is free, 0 if it is of
 --          another process or there is none}; {-1, 0} if the owner has left: this is a late copy; an error if
 --          a rate limiter has this name
 
@@ -53,7 +53,7 @@ if place > 0 and not redis.call('ZSCORE', KEYS[3], owner) then
   if last and not string.find(last, GO) then
     score = math.max(score, now + JAVA) + place
   end
-  redis.call('LREM', KEYS[2], '0', owner) -- it is there if the sorted set was lost
+  redis.call('LREM', KEYS[2], '0', owner) -- the owner is there if the sorted set was lost
   redis.call('RPUSH', KEYS[2], owner)
   redis.call('ZADD', KEYS[3], math.max(score, now + place), owner)
 end

@@ -21,7 +21,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then
   had = redis.call('HGET', KEYS[1], owner)
   if not had and count == 1 then
     -- include parts/limiter.lua
-    -- Of a lock the hash has one field.
+    -- The hash of a lock has one field.
     local named = redis.call('HLEN', KEYS[1]) == 1 and redis.call('HKEYS', KEYS[1])[1]
     -- include parts/holder.lua
     return {0, redis.call('PTTL', KEYS[1]), holder}

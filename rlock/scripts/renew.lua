@@ -1,7 +1,7 @@
--- renew.lua: renews the lease of locks. The line with KEYS[1] stands once for each lock; scripts.go
--- repeats it, with the numbers that follow.
+-- renew.lua: renews the lease of locks. scripts.go repeats the line with KEYS[1] for each lock, with the
+-- numbers that follow.
 --
--- KEYS[1]  a lock, and so on
+-- KEYS[1]  the first lock, and so on
 -- ARGV[1]  the lease, in ms
 -- ARGV[2]  the owner of the first lock, and so on
 -- Reply:   for each lock 1, or 0 if its owner does not hold it

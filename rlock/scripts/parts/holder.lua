@@ -1,6 +1,6 @@
 -- holder.lua: finds an owner of the same process.
 --
--- in:      owner (of the caller, as long as all of its process), named (another owner, or false)
+-- in:      owner (of the caller; all owners of a process have this length), named (another owner, or false)
 -- out:     holder (the last 15 digits of its number; 0 if it belongs to another process)
 -- changes: none
 -- ends the script: no

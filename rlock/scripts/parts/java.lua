@@ -1,9 +1,9 @@
 -- java.lua: how the owners of Go and Java in the queue of a fair lock differ.
 --
 -- in:      none
--- out:     GO (the end of an owner of ours: its number has 19 digits; those of Redisson are the ids of
---          threads), JAVA (what an owner of Redisson adds to the scores if its wait has no end, in ms, and
---          takes off all when it wins)
+-- out:     GO (a pattern for owners of Go: their numbers have 19 digits, and those of Redisson are the ids of
+--          threads), JAVA (the ms that an owner of Redisson adds to its score if its wait has no end, and
+--          subtracts from all scores when it gets the lock)
 -- changes: none
 -- ends the script: no
 -- writes:  no

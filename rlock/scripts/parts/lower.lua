@@ -1,8 +1,9 @@
--- lower.lua: takes off the places behind an owner of ours what its place has added to them, as owners of
--- Redisson do when they win or leave. Otherwise the places would last longer with every such owner, as long
--- as the queue is not empty. No place ends sooner than those of Redisson's owners up to it need.
+-- lower.lua: subtracts from the scores behind an owner of Go what its place has added to them, as owners of
+-- Redisson do when they get the lock or leave. Otherwise places would last longer with every such owner, as
+-- long as the queue is not empty. No place becomes shorter than the waits of Redisson's owners up to it.
 --
--- A row of our owners adds its time once (fair_lock.lua, fair_keep.lua): call it for the last of a row.
+-- Consecutive owners of Go add their time once (fair_lock.lua, fair_keep.lua), so include this for the last
+-- of them.
 --
 -- in:      now, GO, JAVA, rank (how many owners are before the first place to lower)
 -- out:     none

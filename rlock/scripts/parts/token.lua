@@ -5,7 +5,7 @@
 -- KEYS[3]  the last token, of a fenced lock only
 --
 -- in:      none
--- out:     token (0 for other locks; an error, in a table, if what is there is no number or the greatest one)
+-- out:     token (0 for other locks; an error, in a table, if the last token is not a number or the greatest)
 -- changes: none
 -- ends the script: no
 -- writes:  yes
