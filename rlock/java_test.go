@@ -31,7 +31,7 @@ var bothWays = map[string]string{
 		"x1 locks 10s; y1 waits; x1 relocks; now; y1 has; after 1s..20s; hash y1 1; y1 unlocks; free",
 }
 
-// bothWaysOf are the same for a kind of lock.
+// bothWaysOf are further plays for a kind of lock.
 var bothWaysOf = map[string]map[string]string{
 	"plain": {
 		"by force": "" +
@@ -90,7 +90,7 @@ var besideJava = map[string]map[string]string{
 	},
 }
 
-// besideNewest are the same for the newest release, and take long.
+// besideNewest are further plays for the newest release. They take long.
 var besideNewest = map[string]map[string]string{
 	"plain": {"a process of Go dies": "" +
 		"w1 locks; j1 waits; fail w; now; j1 has; after 1s..5s; hash j1 1; j1 unlocks; free"},
@@ -112,7 +112,7 @@ var besideNewest = map[string]map[string]string{
 			"clock -1000s; a1 locks 1h; b1 waits; place b1 -1000s..-970s; a2 refused 0s; queue b1; " +
 			"k1 refused 0s; queue; redis PUBLISH CHANNEL:b1 0; queue b1; a1 unlocks; b1 has; b1 unlocks",
 		"a place of Java ends by the clock of Redis when Go asks (I11b)": "" +
-			"clock 1000s; a1 locks 5s; j1 waits; queue j1; place j1 280s..305s; a2 refused 0s; queue; " +
+			"clock 1000s; a1 locks 10s; j1 waits; queue j1; place j1 280s..305s; a2 refused 0s; queue; " +
 			"j1 has; j1 unlocks; free",
 	},
 }
@@ -156,7 +156,7 @@ func TestJava(t *testing.T) {
 	}
 }
 
-// tellJava tells specs in which processes j, k, and m, which has a name mapper, are Java, and first.
+// tellJava plays specs in which the processes j, k and m are Java. m has a name mapper.
 func tellJava(t *testing.T, peer *javapeer.Peer, kind, first string, specs map[string]string) {
 	t.Helper()
 	for spec, steps := range specs {
@@ -178,9 +178,9 @@ func tellJava(t *testing.T, peer *javapeer.Peer, kind, first string, specs map[s
 	}
 }
 
-// onClusterOfBoth has Go and Java wake each other on a cluster, on shard channels if this release has them,
-// and Java wake Java where it may not ask for those. A waiter that does not hear the other language gets the
-// lock when the lease is over.
+// onClusterOfBoth expects Go and Java to wake each other on a cluster, on shard channels if this release has
+// them, and Java to wake Java where it may not ask for shard channels. A waiter that does not hear the other
+// language gets the lock when the lease expires.
 func onClusterOfBoth(t *testing.T, peer *javapeer.Peer) {
 	w := onCluster(t)
 	steps := "x1 locks 1h; y1 refused 0s; y1 waits; x1 unlocks; y1 has; x1 refused 0s; y1 unlocks; free"
@@ -210,8 +210,8 @@ func onClusterOfBoth(t *testing.T, peer *javapeer.Peer) {
 	tells("plain", "lo", "l1 locks 1h; o1 waits; l1 unlocks; o1 has; o1 unlocks; free")
 }
 
-// sharesWithJava expects callers of both languages, each as many, to have the lock often while all want it.
-// Measured: Java gets 3 to 5 of 10 hand-overs, beside one process of Go and beside three.
+// sharesWithJava expects callers of both languages, the same number of each, to have the lock often while all
+// want it. Measured: Java gets 3 to 5 of 10 hand-overs, beside one process of Go and beside three.
 func sharesWithJava(c *crowd) {
 	redistest.Eventually(c, "turns of Java", func() bool { return c.passesOfJava.Load() > 20 })
 	javaBefore, before := c.passesOfJava.Load(), c.passes.Load()
@@ -289,7 +289,7 @@ func (j *thread) takes(ctx context.Context, wait, lease time.Duration) (hold, er
 	return j, j.draws(ctx)
 }
 
-// draws reads the token of a hold, which is the last one.
+// draws reads the token of a hold, which is the last token.
 func (j *thread) draws(ctx context.Context) (err error) {
 	if j.fenced {
 		j.token, err = j.Lock.Token(ctx)
