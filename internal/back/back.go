@@ -11,8 +11,8 @@ import (
 
 const (
 	// GiveUpAfter is how long a Job is tried. If more than 8 Engines use a limiter, it may forget a session
-	// after a minute (SessionLife of internal/request). In both cases the permits come back when their interval
-	// is over.
+	// after a minute (SessionLife of internal/request). In both cases the permits come back when their
+	// interval is over.
 	GiveUpAfter = time.Hour
 
 	// Tick is the time between two rounds.
