@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// Callers stand in the lines of limiters in any order, while others ask for permits and look at all queues: nobody
-// waits for somebody who waits for him.
+// Callers stand in the lines of limiters in any order, while other callers ask for permits and look at all
+// queues: no two of them wait for each other.
 func TestLocksAreTakenInOneOrder(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	runner, pool, plain := redisx.NewRunner(rdb), work.New(), &wire.Layouts[wire.Bc0I16]
