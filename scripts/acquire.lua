@@ -39,7 +39,7 @@ local RUNS, FULL = 15, 4294967295 -- where the runs begin; the permits of a reco
 local kind, number, all, given = ARGV[1], ARGV[3], tonumber(ARGV[4]), ARGV[10] or ''
 local resent, asked, healed = (ARGV[7] or '') ~= '', ARGV[8] == '1', ARGV[9] == '1'
 local lease, timed = ARGV[12] and -(tonumber(ARGV[12]) or 0) or 0, at ~= ARGV[6]
-local lone, member = not ARGV[RUNS], 1
+local lone, member, summed, pages = not ARGV[RUNS], 1, 0, 0
 -- include parts/plain.lua
 
 -- include parts/late.lua

@@ -6,7 +6,8 @@
 -- ARGV[2]    the session of this call alone (sessions in groupcall.go). The hash of each limiter has it: a
 --            limiter may expire or be deleted before a copy of the call comes, and the hashes of the other
 --            limiters must still identify the copy
--- ARGV[3], ARGV[6..9], ARGV[12]  of all limiters, as in acquire.lua
+-- ARGV[3], ARGV[6..8], ARGV[12]  of all limiters, as in acquire.lua
+-- ARGV[9]    the numbers of the limiters for which heal.lua was called, without a space
 -- Reply:     {the number of a limiter} if nothing was judged: heal.lua is to be called first for it, or the
 --            name of a record is taken. 0 if all is granted, no caller asks for numbers, each value was
 --            right and no rate is replaced. Otherwise the numbers of each limiter as acquire.lua gives them
@@ -19,13 +20,14 @@
 -- include parts/common_time.lua
 local FULL, EACH, PLANNED = 4294967295, 9, 28 -- numbers in the reply for a limiter; names in a plan
 local NEXT = 15 -- where the arguments of the second one begin
-local number, resent, asked, healed = ARGV[3], (ARGV[7] or '') ~= '', ARGV[8] == '1', ARGV[9] == '1'
+local number, resent, asked = ARGV[3], (ARGV[7] or '') ~= '', ARGV[8] == '1'
 local lease, timed = -(tonumber(ARGV[12] or '') or 0), at ~= ARGV[6]
 local stamp = lease == 0 and at or string.format('%d', now + lease)
-local plan, grants, never, before = {}, true, false, nil
+local plan, grants, never, before, summed, pages = {}, true, false, nil, 0, 0
 -- MEMBER
 do
   local member, kind, amount, records, given = #plan + 1, ARGV[1], ARGV[4], ARGV[5], ARGV[10]
+  local healed = string.find(ARGV[9], member, 1, true)
   if member > 1 then
     local from = NEXT + 4 * (member - 2)
     kind, amount, records, given = ARGV[from], ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
@@ -34,7 +36,7 @@ do
   local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
   local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us
   -- include parts/late.lua
-  local n, wait, spent, reset, walked, passed = tonumber(amount), 0, 0, 0, {}, false
+  local n, wait, spent, reset, walked, passed = tonumber(amount), 0, 0, 0, nil, false
   if held then -- carried out before: granted by every limiter that still has the session, or by none
     before = before ~= false and held >= n
   end

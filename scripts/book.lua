@@ -14,7 +14,7 @@
 
 -- include parts/common_time.lua
 local kind, given, member, asked = ARGV[1], ARGV[4], 1, false
-local healed, timed = ARGV[9] == '1', at ~= ARGV[6]
+local healed, timed, summed = ARGV[9] == '1', at ~= ARGV[6], 0
 -- include parts/plain.lua
 
 local BOOKED = 12

@@ -19,7 +19,7 @@
 -- what is left. Records of reservations and leases are settled by their names, and stay.
 
 -- include parts/common_time.lua
-local LIVE, MANY, DEAD, PAGE, SLICES, ZREM = 2000, 4000, 1000, 500, 1000, 100
+local LIVE, MANY, DEAD, PAGE, SLICES, ZREM = 2000, 4000, 1000, 300, 1000, 100
 local FULL = 4294967295 -- the permits of a record: it has four bytes for them
 local behind, slice, timed = tonumber(ARGV[4]), tonumber(ARGV[5]), at ~= ARGV[6]
 -- include parts/count.lua

@@ -9,12 +9,12 @@
 
 -- include parts/common_time.lua
 local kind, given, replaced = ARGV[1], ARGV[10] or '', string.sub(ARGV[10] or '', -1) == '1'
-local asked, healed, timed, member = true, true, at ~= ARGV[6], nil
+local asked, healed, timed, member, summed = true, true, at ~= ARGV[6], nil, 0
 -- include parts/errors.lua
 -- include parts/plain.lua
 local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
-local n, wait, spent, lease, reset, walked, passed = tonumber(ARGV[4]), 0, 0, 0, 0, nil, false
+local n, wait, spent, lease, reset, walked, pages, passed = tonumber(ARGV[4]), 0, 0, 0, 0, nil, 0, false
 if n > value and n <= rate and interval > 0 then
   -- include parts/until.lua
 end

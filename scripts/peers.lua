@@ -13,7 +13,7 @@
 
 -- include parts/common_time.lua
 local kind, given, replaced = ARGV[1], ARGV[4] or '', string.sub(ARGV[4] or '', -1) == '1'
-local asked, healed, timed, member = false, true, at ~= ARGV[6], nil
+local asked, healed, timed, member, summed = false, true, at ~= ARGV[6], nil, 0
 -- include parts/errors.lua
 -- include parts/plain.lua
 local MINUTE, MANY_FIELDS = 60000, 1000 -- ms; a call looks at some 1,000 fields

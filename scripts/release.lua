@@ -15,15 +15,16 @@
 -- ARGV[12] for a withdrawal: the grants of requests after this number go back; missing or empty if none do
 -- ARGV[13] the permits that the request with exactly this number keeps; the rest of its grant goes back
 -- ARGV[14] the records of a reservation or lease that is withdrawn, end to end; missing or empty for none
--- Reply:   {1} if nothing was given back: heal.lua is to be called first. {permits given back; 1 if there may
---          be more to give back, for a call reads no more than 3,000 records, otherwise 0}; {-1, 1} to send
+-- Reply:   {1} if nothing was given back: heal.lua is to be called first. {permits given back; 1 if there
+--          may be more, for a call handles a bounded number of records, otherwise 0}; {-1, 1} to send
 --          the same withdrawal again, because more is to be withdrawn than one call can find. A request that
 --          was carried out before gets its first reply; {0, 0} for a late copy that no caller waits for
 
 -- include parts/common_time.lua
-local NAMES, PAGE, FAR = 14, 100, 1000000000000 -- late.lua
+local NAMES, PAGE, TAKEN, FAR = 14, 100, 300, 1000000000000 -- FAR: late.lua
 local kind, number, given, asked, healed = ARGV[1], ARGV[3], '', false, ARGV[9] == '1'
 local withdraws, mark, timed, member = (ARGV[12] or '') ~= '', ARGV[5], at ~= ARGV[6], 1
+local summed = 1000 -- so it sums half as many as an acquire: it reads others
 -- include parts/plain.lua
 
 local last, dated, amount, where, tail = string.match(f[5] or '', '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')

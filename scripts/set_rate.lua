@@ -22,9 +22,9 @@ end
 if ARGV[5] == '1' and exists and before[3] == ARGV[1] then
   -- A given rate of an acquire replaces another one in the same way.
   local kind, given, member, asked = ARGV[1], ARGV[4], 1, false
-  local healed, timed = ARGV[9] == '1', at ~= ARGV[6]
+  local healed, timed, summed = ARGV[9] == '1', at ~= ARGV[6], 0
   -- include parts/plain.lua
-  if gone > DEAD and not healed then -- of a longer interval: they may be too many to be removed at once
+  if gone > LIVE / 2 and not healed then -- of a longer interval: they may be too many to be removed at once
     return { 1 }
   end
   local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1

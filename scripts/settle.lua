@@ -5,7 +5,7 @@
 -- KEYS       of each limiter three, as in acquire.lua
 -- ARGV[2]    the session, as in all.lua
 -- ARGV[3], ARGV[6..8]  as in acquire.lua: number, now, whether it was sent before, whether a caller asks
--- ARGV[5]    1 if heal.lua was called for this call
+-- ARGV[5]    as ARGV[9] in all.lua: the limiters for which heal.lua was called
 -- ARGV[9..]  for each limiter nine arguments, of which the last four are often empty; empty ones at the end
 --            are missing:
 --            0. its type
@@ -37,12 +37,12 @@
 
 -- include parts/common_time.lua
 local FULL, FIRST, EACH, NUMBERS, PLANNED = 4294967295, 9, 9, 7, 25
-local number, healed, resent, asked = ARGV[3], ARGV[5] == '1', ARGV[7] ~= '', ARGV[8] == '1'
-local timed, lease, plan, replies = at ~= ARGV[6], 0, {}, {}
+local number, resent, asked = ARGV[3], ARGV[7] ~= '', ARGV[8] == '1'
+local timed, lease, plan, replies, summed = at ~= ARGV[6], 0, {}, {}, 0
 -- MEMBER
 do
   local member, place = #plan + 1, FIRST + EACH * #plan
-  local kind, records = ARGV[place], ARGV[place + 1]
+  local kind, records, healed = ARGV[place], ARGV[place + 1], string.find(ARGV[5], member, 1, true)
   local took, given = ARGV[place + 5] or '', ARGV[place + 7] or ''
   local ttl = redis.call('PTTL', KEYS[1])
   plan[member] = false

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ type Group struct {
 	lease    time.Duration // how far these are dated ahead; 0 for no lease
 	settles  []Part        // what it settles, by limiter; nil if it takes permits
 	single   bool          // the script was that of a single limiter
-	healed   bool          // heal.lua was called for it
+	healed   string        // the numbers of the limiters for which heal.lua was called
 	replaced bool          // a reply said that it has replaced a rate
 }
 
@@ -168,10 +169,12 @@ func (g *Group) heal(ctx context.Context, limiter, sent int) error {
 	}
 	// A record of the same name may be there. Of an ambiguous call it may be that of a copy, whose session
 	// is gone if heal.lua has not helped.
-	if g.reserved != nil && (!g.ambiguous || g.healed) {
+	if g.reserved != nil && (!g.ambiguous || g.healed != "") {
 		g.reserved = g.newRecords()
 	}
-	g.healed = true
+	if number := strconv.Itoa(limiter + 1); !strings.Contains(g.healed, number) {
+		g.healed += number
+	}
 	return tooManyRounds(sent, g.start)
 }
 
@@ -235,12 +238,11 @@ func (g *Group) commonArgs(places int) arguments {
 	if g.Numbers {
 		args.set(argNumbers, 1)
 	}
-	switch {
-	case g.healed && g.settles != nil:
-		args.set(argHealedSettles, 1)
-	case g.healed:
-		args.set(argHealed, 1)
+	healed := argHealed
+	if g.settles != nil {
+		healed = argHealedSettles
 	}
+	args.set(healed, g.healed)
 	return args
 }
 

@@ -18,6 +18,8 @@
 -- by their names. Permits of a lease that has not ended are not out: the Client that took them hands out what
 -- is left, so that it would be granted twice.
 --
+-- A call takes some TAKEN records: the next one takes more.
+--
 -- Before it: withdraws, where (the time of the grant), live (how many records count), and left, the permits
 -- to be found. After it: whole, the records that hold them; left, the permits that it has not found, below
 -- 0 if the last record holds more than are wanted; again, 1 if another call may find more.
@@ -31,25 +33,33 @@ for i = NAMES, #ARGV do
     left, whole[#whole + 1] = left - count(ARGV[i]), ARGV[i]
   end
 end
-for look = mark == '' and not exact and 2 or 1, ARGV[NAMES] and 0 or withdraws and 2 or 3 do
-  local newest, most, named = look == 1, look == 1 and 1000 or LIVE, look == 3
+for look = mark == '' and not exact and 2 or 1, ARGV[NAMES] and 0 or 2 do
+  local newest, most, spare = look == 1, LIVE / 2, {}
   local begins, low = newest and mark or '', newest and mark == '' and where or floor
   local high = withdraws and (newest and ends or where) or '+inf'
   for from = 0, most - PAGE, PAGE do
     local page = newest and redis.call('ZREVRANGEBYSCORE', KEYS[3], high, low, 'LIMIT', from, PAGE)
       or redis.call('ZRANGEBYSCORE', KEYS[3], low, high, 'LIMIT', from, PAGE)
     for _, record in ipairs(page) do
-      local fits = left > 0 and string.sub(record, 1, #begins) == begins and not taken[record]
-      if fits and reserved(record) == named
+      if left > 0 and string.sub(record, 1, #begins) == begins and not taken[record]
         and not (leased(record) and (tonumber(redis.call('ZSCORE', KEYS[3], record)) or math.huge) > now) then
-        left, taken[record], whole[#whole + 1] = left - count(record), true, record
+        if not reserved(record) then
+          left, taken[record], whole[#whole + 1] = left - count(record), true, record
+        elseif not newest and not withdraws then
+          spare[#spare + 1] = record
+        end
       end
     end
-    if left <= 0 or #page < PAGE then
+    if left <= 0 or #page < PAGE or #whole >= TAKEN then
       break
     end
   end
-  again = left > 0 and #whole > 0 and live > most and 1 or 0
+  for i = 1, (#whole == 0 or live <= most) and #spare or 0 do
+    if left > 0 and #whole < TAKEN then
+      left, whole[#whole + 1] = left - count(spare[i]), spare[i]
+    end
+  end
+  again = left > 0 and #whole > 0 and (live > most or #whole >= TAKEN) and 1 or 0
   if left <= 0 or again == 1 then
     break
   end

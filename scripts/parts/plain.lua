@@ -3,8 +3,9 @@
 -- but the hint of checked.lua, and the Client calls heal.lua and sends the call again.
 --
 -- Plain is a limiter whose keys are of their kinds, and whose fields are integers up to 2^53; whose oldest
--- record is not too far ahead; of whose records no more than DEAD have expired; and whose value can be
--- believed, or put right by the sum of at most LIVE records. The value is summed in three cases:
+-- record is not too far ahead; of whose records no more than LIVE / 2 have expired; and whose value can be
+-- believed, or put right by the sum of at most LIVE records. The limiters of one call share these numbers.
+-- The value is summed in three cases:
 --   1. It cannot be right: it is missing, or above the rate; or some records have expired, and it leaves
 --      less than a permit to each of the others.
 --   2. It may be that of another rate or interval: it is an own value without a voucher (write.lua), the
@@ -27,10 +28,11 @@
 -- more numbers.
 --
 -- Before it: kind and given are the type and the given rate; healed, heal.lua was called for this call;
--- asked, a caller asks for numbers; member, the number of the limiter; at, now and us (common_time.lua),
--- and timed, if they are the server's. A script that only reads calls errors.lua first; healed is true, and
--- member nil. Then nothing is written, and what is left is what heal.lua would leave, unless more than LIVE
--- records must be summed: then it is by the value string, and at most what a permit in each of them leaves.
+-- asked, a caller asks for numbers; member, the number of the limiter; summed, the records that were read
+-- for the limiters before it; at, now and us (common_time.lua), and timed, if they are the server's. A script
+-- that only reads calls errors.lua first; healed is true, and member nil. Then nothing is written, and what
+-- is left is what heal.lua would leave, unless more than MANY records must be summed: then it is by the value
+-- string, and at most what a permit in each of them leaves.
 -- After it:
 --   rate, interval, keep, own  the configuration; set, it is to be written; replaces, in place of another one
 --   endless         with it the hash loses its time to live: it has that of a keep alive, or of no rate
@@ -45,7 +47,8 @@
 -- include parts/config.lua
 -- include parts/count.lua
 -- include parts/ahead_of.lua
-local DEAD, LIVE, MANY, FEW, IN, DIE = 1000, member and 2000 or 5000, 4000, 10, 17, 250
+local LIVE, MANY, FEW, IN, DIE = 2000, 4000, 10, 17, 250
+local room = healed and MANY or LIVE + FEW - summed -- heal.lua leaves reservations
 local believed, sums = value, not value or value > rate or value < -MOST or not member and value < 1
 
 local since, first, gone, dead, live, back, look = tonumber(oldest[2]), oldest, 0, 0, nil, 0, false
@@ -61,13 +64,14 @@ elseif since and since <= now - interval then
   live = redis.call('ZCARD', KEYS[3]) - gone
   dead = span == interval and gone or redis.call('ZCOUNT', KEYS[3], '-inf', string.format('%d', now - span))
   first = live > 0 and redis.call('ZRANGE', KEYS[3], gone, gone, 'WITHSCORES') or {}
+  summed = summed + 2 * dead -- they are removed as well
   local piece = math.floor(since / interval)
   since = tonumber(first[2]) or math.huge
   sums = sums or live <= FEW or math.floor(since / interval) ~= piece
 elseif since and not recent and not sums and not healed then
   look = f[5] or now % IN == 0
 end
-if dead > DEAD then
+if dead > room / 2 then
   if member then
     return { member }
   end
@@ -96,18 +100,19 @@ if look then
 end
 if sums then
   live = live or redis.call('ZCARD', KEYS[3])
-  if live > LIVE and not healed then
+  if live > room and not healed then
     return { member }
   end
+  sums = live <= room
 end
-sums = sums and live <= (healed and member and MANY or LIVE) -- heal.lua leaves reservations
 if gone > 0 and believed then
   for _, record in ipairs(redis.call('ZRANGE', KEYS[3], '0', gone - 1)) do
     back = back + count(record)
   end
-  sums = sums or live <= LIVE and value + back + live > rate -- a record holds a permit or more
+  sums = sums or live <= room and value + back + live > rate -- a record holds a permit or more
 end
 if sums then
+  summed = summed + live
   for _, record in ipairs(redis.call('ZRANGE', KEYS[3], gone, '-1')) do
     sum = sum + count(record)
   end

@@ -136,6 +136,20 @@ func TestAllIsOneCall(t *testing.T) {
 	})
 }
 
+// A limiter is healed for itself: what the others have does not count for it.
+func TestEachLimiterOfAGroupIsHealed(t *testing.T) {
+	OnBoth(t, func(b *Bench) {
+		tr := newTrio(b, 20000, 20000, 20000)
+		for _, l := range tr.each {
+			l.Fill(b.Now-500, 100, 5000, 3)
+		}
+		if ok, err := tr.Amounts(5000, 5000, 5000).TryAcquire(b.Context(), 1, 0); !ok {
+			b.Errorf("refused, %v", err)
+		}
+		tr.left(0, 0, 0)
+	})
+}
+
 // Each number of limiters, of either type, has its script, and each record format its records.
 func TestAllTakesOneToEightLimiters(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
