@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -287,7 +288,9 @@ var callerSteps = map[string]func(c *caller, ctx context.Context, words []string
 		return err
 	},
 	"relocks": func(c *caller, ctx context.Context, _ []string) error { return c.hold.Relock(ctx) },
-	"err":     func(c *caller, _ context.Context, _ []string) error { return c.goHold().Err() },
+	"err": func(c *caller, _ context.Context, _ []string) error { // also that of its context
+		return cmp.Or(c.goHold().Err(), context.Cause(c.goHold().Context()))
+	},
 	"over": func(c *caller, _ context.Context, _ []string) error { // the cause of its context's end
 		select {
 		case <-c.goHold().Context().Done():

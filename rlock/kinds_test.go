@@ -55,6 +55,12 @@ func TestLocks(t *testing.T) {
 		"an Unlock that Redis refuses is repeated until it is done, long before the lease expires": "" +
 			"a1 locks; redis ACL SETUSER default -evalsha; now; a1 unlocks ! NOPERM; ran 2; " +
 			"redis ACL SETUSER default +evalsha; now; free; after 0s..15s",
+		"when Redis has refused an Unlock, the lock is free within a second after it refuses no more": "" +
+			"a1 locks; deny EVALSHA; a1 unlocks ! NOPERM; a1 over ! Canceled; sleep 4500ms; deny none; " +
+			"sleep 1s; free",
+		"a hold, and its context, outlive the context of Lock": "" +
+			"within 1s a1 locks; cancels 1s a2@2 locks 1m; sleep 2s; a1 err; a2@2 err; a1 unlocks; " +
+			"a2@2 unlocks",
 		"the server's clock is set back: a holder keeps its lock, and tokens grow": "" +
 			"w1 locks; b1 waits; clock -1h; lease 0s..3s; w1 holds 1; w1 err; now; w1 unlocks; b1 has; " +
 			"after 0s..5s; b1 follows w1; b1 unlocks; free",
