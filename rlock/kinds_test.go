@@ -58,6 +58,8 @@ func TestLocks(t *testing.T) {
 		"when Redis has refused an Unlock, the lock is free within a second after it refuses no more": "" +
 			"a1 locks; deny EVALSHA; a1 unlocks ! NOPERM; a1 over ! Canceled; sleep 4500ms; deny none; " +
 			"sleep 1s; free",
+		"what a process leaves that dies after an Unlock lives for a minute": "" +
+			"a1 locks; deny UNLINK; a1 unlocks; sleep 59s; idempotency 1..2; sleep 1s; idempotency 0",
 		"a hold, and its context, outlive the context of Lock": "" +
 			"within 1s a1 locks; cancels 1s a2@2 locks 1m; sleep 2s; a1 err; a2@2 err; a1 unlocks; " +
 			"a2@2 unlocks",

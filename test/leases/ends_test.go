@@ -58,6 +58,35 @@ func TestALateLeaseAddsNothingToTheShare(t *testing.T) {
 	})
 }
 
+// After an outage no lease is taken until other Clients have booked what they granted without Redis.
+func TestNoLeaseSoonAfterAnOutage(t *testing.T) {
+	const others = 3250 * time.Millisecond // they book by then (docs/fallback.md)
+	inBubble(t, 0, 100_000, func(b *bubble) {
+		gate := &Gate{}
+		rdb := redistest.MiniClient(b.T, b.mini)
+		rdb.AddHook(Hook(gate.Process))
+		b.starts(rdb, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+		p := b.processes[0]
+		b.leased(p)
+		time.Sleep(interval)
+		open := gate.Shut()
+		for !p.client.Health().Degraded {
+			b.take(p, 1)
+		}
+		open()
+		for p.client.Health().Degraded {
+			time.Sleep(time.Millisecond)
+		}
+		for back := time.Now(); time.Since(back) < others; time.Sleep(5 * time.Millisecond) {
+			before := p.trips.Load()
+			if b.take(p, 1); p.trips.Load() == before {
+				b.Fatalf("a lease %v after the outage", time.Since(back))
+			}
+		}
+		b.leased(p)
+	})
+}
+
 // A lease that cannot be settled at its end is settled when Redis is back, not an interval later, also if
 // Redis is slow. The permits that it used count for an interval, from its end at the latest.
 func TestALeaseIsSettledLate(t *testing.T) {
