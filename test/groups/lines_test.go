@@ -127,12 +127,13 @@ func TestAGroupOfTwoScarceLimitsGetsItsTurn(t *testing.T) {
 	})
 }
 
-// If limiters refuse in turn, because others take what one has while the other one has nothing, a group reserves
-// its place at both, for twice as long each time, from 250 ms up to a minute.
+// If limiters refuse in turn, because others take what one has while the other one has nothing, a group
+// reserves its place at both, for twice as long each time, from 250 ms up to a minute.
 func TestAGroupReservesItsPlaceForLongerEachTime(t *testing.T) {
 	const every, never = 10 * time.Minute, 0
-	for apart, intervals := range map[time.Duration]int{ // each interval has two refusals, the first one only one
-		500 * time.Millisecond: 3, 501 * time.Millisecond: 4, time.Minute: 7, time.Minute + time.Millisecond: never,
+	for apart, intervals := range map[time.Duration]int{ // each but the first has two refusals
+		500 * time.Millisecond: 3, 501 * time.Millisecond: 4,
+		time.Minute: 7, time.Minute + time.Millisecond: never,
 	} {
 		t.Run(apart.String(), func(t *testing.T) {
 			groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {

@@ -125,8 +125,8 @@ func TestKeyedKeepsWhatIsUsed(t *testing.T) {
 	})
 }
 
-// The keep alive of a Keyed replaces an end that Expire has set. Without one limiters stay for ever, and an end
-// holds.
+// The keep alive of a Keyed replaces an end that Expire has set. Without one limiters stay for ever, and an
+// end holds.
 func TestTheEndOfALimiterOfAKeyed(t *testing.T) {
 	const minute, hour, forever = time.Minute, time.Hour, -1
 	OnBoth(t, func(b *Bench) {

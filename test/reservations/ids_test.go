@@ -58,8 +58,8 @@ func TestAnIDIsShort(t *testing.T) {
 			}
 			r, err := b.Client.All(limiters...).Reserve(b.Context(), 3, 0)
 			b.Want(err)
-			if id := r.ID(); !regexp.MustCompile(`^[A-Za-z0-9_-]+$`).MatchString(id) || len(id) < n*shortest ||
-				len(id) > n*longest {
+			text := regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+			if id := r.ID(); !text.MatchString(id) || len(id) < n*shortest || len(id) > n*longest {
 				t.Errorf("%d limiters: %d characters, %s", n, len(id), id)
 			}
 		}

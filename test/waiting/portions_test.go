@@ -269,8 +269,9 @@ func TestSomeProcessesOfACrowdCount(t *testing.T) {
 		NoError(c.T, c.SetRate(c.Context(), Overall, rate, time.Second))
 		c.Took(rate, 0, 0)
 		var crowd strings.Builder
+		till := time.Now().Add(time.Second).UnixMilli()
 		for i := range processes {
-			fmt.Fprintf(&crowd, "%s%016d 100 %d;", wire.SessionPrefix, i, time.Now().Add(time.Second).UnixMilli())
+			fmt.Fprintf(&crowd, "%s%016d 100 %d;", wire.SessionPrefix, i, till)
 		}
 		c.Mini.HSet("l", wire.Waiting, crowd.String())
 		c.Took(1, time.Minute, time.Second)
