@@ -127,8 +127,8 @@ func TestAGroupOfTwoScarceLimitsGetsItsTurn(t *testing.T) {
 	})
 }
 
-// If limiters refuse in turn, because others take what one has while the other one has nothing, a group
-// reserves its place at both, for twice as long each time, from 250 ms up to a minute.
+// If limiters refuse in turn, because other callers take the permit of one while the other one has none, a
+// group reserves its place at both, for twice as long each time, from 250 ms up to a minute.
 func TestAGroupReservesItsPlaceForLongerEachTime(t *testing.T) {
 	const every, never = 10 * time.Minute, 0
 	for apart, intervals := range map[time.Duration]int{ // each but the first has two refusals
