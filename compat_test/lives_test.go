@@ -62,6 +62,24 @@ var _ = Describe("What Java leaves for an acquire of Go to put right", func() {
 	})
 })
 
+var _ = Describe("A clock of Java that is an interval ahead", func() {
+	It("removes the records of Go (B5)", func(ctx SpecContext) {
+		server, set := redistest.StartClocked(GinkgoT())
+		set(-minute)
+		name := redistest.Name(GinkgoT())
+		_, err := peer.Connect(ctx, name, server.Addr)
+		done(err)
+		DeferCleanup(func() { _ = peer.Disconnect(context.Background(), name) })
+		c := rratelimiter.New(server.Client(GinkgoT()))
+		DeferCleanup(c.Close)
+		java, l := peer.Limiter(name, name), c.RateLimiter(name)
+		done(l.SetRate(ctx, rratelimiter.Overall, 5, minute))
+		yes(l.TryAcquire(ctx, 5, 0))
+		no(l.TryAcquire(ctx, 1, 0))
+		yes(java.TryAcquire(ctx, 5, 0))
+	})
+})
+
 // Other faults that Redisson drives a limiter into, and that inspect then finds by what is left in Redis, are
 // rows of testdata/beside.txt.
 var _ = Describe("What is wrong with a limiter", func() {
