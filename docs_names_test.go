@@ -144,7 +144,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 }
 
-// Tests, rows and files that docs/testing.md names exist: go test takes a name that matches none for a success.
+// Tests, rows and files that docs/testing.md names exist: go test takes a name that matches none for success.
 func TestTestingNamesWhatExists(t *testing.T) {
 	var tests strings.Builder
 	for _, glob := range []string{"*/*_test.go", "*/*/*_test.go", "*/*/testdata/*.txt", "*/testdata/*.txt",

@@ -82,7 +82,10 @@ func TestEstimatesOfSeveralLimitsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rratelimiter.New(redistest.MiniClient(t, redistest.Mini(t)))
 		defer c.Close()
-		both := c.All(c.RateLimiter("a").WithRate(100, time.Hour), c.RateLimiter("b").WithRate(100, time.Hour))
+		limiter := func(name string) *rratelimiter.RateLimiter {
+			return c.RateLimiter(name).WithRate(100, time.Hour)
+		}
+		both := c.All(limiter("a"), limiter("b"))
 		more := httplimit.WithActual(func(*http.Request, httplimit.Response) int64 { return 50 })
 		for _, test := range []struct {
 			m      *httplimit.Middleware

@@ -30,8 +30,8 @@ func ginLimit(m *httplimit.Middleware) gin.HandlerFunc {
 	}
 }
 
-// GinSettling converts a Middleware with WithSettle to gin: handlers call httplimit.Settle with the context of
-// c.Request. WithActual would not see what gin writes.
+// GinSettling converts a Middleware with WithSettle to gin: handlers call httplimit.Settle with the context
+// of c.Request. WithActual would not see what gin writes.
 func GinSettling(m *httplimit.Middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -132,7 +132,7 @@ rules:
 	wantAllowed(t, r, get("/rest"), 5)
 }
 
-// With Client.Redis the fallback of the Client covers the limits of every algorithm, and otherwise only its own.
+// With Client.Redis the fallback of the Client covers the limits of every algorithm, otherwise only its own.
 func TestAFallbackCoversEveryAlgorithm(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
