@@ -65,15 +65,14 @@ func (noUpper) Free(context.Context, *Want, ...*request.Target) bool { return fa
 // Close implements Upper.
 func (noUpper) Close() {}
 
-// An Engine asks Redis on behalf of all callers of one Client. It is safe for
-// concurrent use.
+// An Engine asks Redis on behalf of all callers of one Client. It is safe for concurrent use.
 //
-// Locks are taken in this order: those of internal/queue; those of internal/ahead; of a
-// circuit, of the Guard, of a localLimiter (internal/outage); of a back.List, of a work.Pool.
-// A queue tells the Upper that callers wait, a lease tells the Guard what it takes and gives
-// back, and each may start a goroutine. The locks of internal/request, of sessions and of meetings
-// come last: their owners call nothing that locks. Only takeShares locks several localLimiters, in the order of
-// their hashes. No goroutine asks Redis while it holds a lock.
+// Locks are taken in this order: those of internal/queue; those of internal/ahead; of a circuit, of the
+// Guard, of a localLimiter (internal/outage); of a back.List, of a work.Pool. A queue tells the Upper that
+// callers wait, a lease tells the Guard what it takes and gives back, and each may start a goroutine. The
+// locks of internal/request, of sessions and of meetings come last: their owners call nothing that locks.
+// Only takeShares locks several localLimiters, in the order of their hashes. No goroutine asks Redis while it
+// holds a lock.
 type Engine struct {
 	*work.Pool
 	source *request.Source

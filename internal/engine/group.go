@@ -129,8 +129,8 @@ type waiting struct {
 	last    groupReply
 }
 
-// wait asks whenever it is the caller's turn, and once more when its timeout passes. calls is the context of the
-// calls: it ends Grace after the timeout, so that the last call can still be answered.
+// wait asks whenever it is the caller's turn, and once more when its timeout passes. calls is the context of
+// the calls: it ends Grace after the timeout, so that the last call can still be answered.
 func (w *waiting) wait(calls, caller context.Context, timeout <-chan time.Time) ([]Result, error) {
 	for expired := false; ; {
 		turn := w.places.ClaimTurn()

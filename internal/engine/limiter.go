@@ -47,7 +47,8 @@ func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
 	v, err := l.engine.queues.Ask(ctx, &l.Target, wanted)
 	if err == nil && !v.OK && !wanted.Waits() && l.engine.upper.Free(ctx, &wanted, &l.Target) {
-		if again, err := l.engine.queues.Ask(ctx, &l.Target, wanted); err == nil { // otherwise Redis has said no
+		again, err := l.engine.queues.Ask(ctx, &l.Target, wanted)
+		if err == nil { // otherwise Redis has said no
 			return again, nil
 		}
 	}

@@ -19,7 +19,8 @@ func TestNobodyLeavesAQueueBehind(t *testing.T) {
 			l := e.limiter(name)
 			setRate(t, l, wire.Overall, 2, time.Second)
 			for range 20 { // some together, most of them in line
-				go func() { _, _ = l.Acquire(context.Background(), Want{Permits: 1, Timeout: queue.Forever}) }()
+				wanted := Want{Permits: 1, Timeout: queue.Forever}
+				go func() { _, _ = l.Acquire(context.Background(), wanted) }()
 			}
 			synctest.Wait()
 			if n := e.queues.Queues(); n != 1 {

@@ -72,8 +72,8 @@ func (e *endError) Error() string { return e.ended.Error() + ": " + e.lastFailur
 // Unwrap returns both.
 func (e *endError) Unwrap() []error { return []error{e.ended, e.lastFailure} }
 
-// Of returns err as an Error with the name of a limiter. ErrClosed and the end of a context stay unchanged, so
-// that callers may compare them, as does an Error with a name.
+// Of returns err as an Error with the name of a limiter. ErrClosed and the end of a context stay unchanged,
+// so that callers may compare them, as does an Error with a name.
 func Of(name string, err error) error {
 	err = Named(err, name)
 	_, ours := err.(*Error)
@@ -86,8 +86,8 @@ func Of(name string, err error) error {
 	return &Error{Kind: limit.ErrNoAnswer, name: strconv.Quote(name), Cause: err}
 }
 
-// Named adds the name of a limiter to each Error in err that has none. It copies the Error, because many callers
-// get one error, and each adds its name.
+// Named adds the name of a limiter to each Error in err that has none. It copies the Error, because many
+// callers get one error, and each adds its name.
 func Named(err error, name string) error {
 	switch e := err.(type) {
 	case *Error:

@@ -69,8 +69,8 @@ func (b *batch) run(closing context.Context) {
 	}
 }
 
-// next makes a batch if one is wanted, and reports whether b goes on. If not, the series of batches has ended,
-// and another goroutine may already use b.
+// next makes a batch if one is wanted, and reports whether b goes on. If not, the series of batches has
+// ended, and another goroutine may already use b.
 func (b *batch) next(ctx context.Context, cancel func()) bool {
 	q := b.queue
 	q.lock()

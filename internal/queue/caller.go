@@ -99,8 +99,8 @@ func (w *waiter) budgetLeft(q *queue) time.Duration {
 	return w.Budget // it has its result
 }
 
-// result returns the result of a waiter, and keeps it for another call unless its caller has left: a batch may then
-// still have a pointer to it.
+// result returns the result of a waiter, and keeps it for another call unless its caller has left: a batch
+// may then still have a pointer to it.
 func (w *waiter) result(r *Registry) (request.Result, error) {
 	v, err := w.outcome, w.err
 	for _, timer := range []*time.Timer{w.timers.timeout, w.timers.budget} {

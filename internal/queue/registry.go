@@ -99,9 +99,9 @@ func (r *Registry) newQueue(s *stripe, t *request.Target) (q *queue) {
 // lock locks a queue that something keeps (queue.idle).
 func (q *queue) lock() { q.stripe.mu.Lock() }
 
-// unlock ends lock, and then a queue that is idle is gone. While waiters share the limit with other processes,
-// callers that were just served often come again, and the queue stays for a while with the portion of this
-// process.
+// unlock ends lock, and then a queue that is idle is gone. While waiters share the limit with other
+// processes, callers that were just served often come again, and the queue stays for a while with the portion
+// of this process.
 func (q *queue) unlock() {
 	defer q.stripe.mu.Unlock()
 	if !q.idle() || q.target == nil || q.retires {
@@ -166,12 +166,12 @@ func (r *Registry) all(f func(q *queue)) {
 	}
 }
 
-// Close answers all callers with failure.ErrClosed, after the Pool was closed. A caller that enters a queue later
-// finds the Pool closed.
+// Close answers all callers with failure.ErrClosed, after the Pool was closed. A caller that enters a queue
+// later finds the Pool closed.
 func (r *Registry) Close() { r.all((*queue).close) }
 
-// Waiting returns the number of callers waiting for permits: in line, or among the arrivals. Callers of Places are
-// not among them.
+// Waiting returns the number of callers waiting for permits: in line, or among the arrivals. Callers of
+// Places are not among them.
 func (r *Registry) Waiting() (n int) {
 	r.all(func(q *queue) { n += q.waiting() })
 	return n

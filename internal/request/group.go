@@ -148,8 +148,8 @@ func (g *Group) Send(ctx context.Context) ([]Result, error) {
 	}
 }
 
-// check reads each limiter after an error that does not name the one that it is about. That determines the types,
-// and returns the error of that limiter.
+// check reads each limiter after an error that does not name the one that it is about. That determines the
+// types, and returns the error of that limiter.
 func (g *Group) check(ctx context.Context) error {
 	for _, t := range g.targets {
 		if _, err := t.Peek(ctx); err != nil {

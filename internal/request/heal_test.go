@@ -163,7 +163,8 @@ func releaseOf(l *Target, random *rand.Rand) *Request {
 	if random.IntN(2) == 0 {
 		return l.Release(1+random.Int64N(3000), nil)
 	}
-	return l.Withdraw(&Withdrawal{session: l.source.session.boxed, after: l.source.requests.Load() - random.Int64N(2), kept: 1})
+	after := l.source.requests.Load() - random.Int64N(2)
+	return l.Withdraw(&Withdrawal{session: l.source.session.boxed, after: after, kept: 1})
 }
 
 // Peek says what an acquire finds, which asks for heal.lua where the limiter is not plain. It sums where an

@@ -67,7 +67,8 @@ func parseRate(hash string, fields []any) (rate Rate, err error) {
 		}
 	}
 	if typ := numbers[2]; typ != wire.Overall && typ != wire.PerClient {
-		return rate, failure.BadField(hash, wire.Type, fmt.Sprintf(`"%d"`, typ), "be 0 (OVERALL) or 1 (PER_CLIENT)")
+		value := fmt.Sprintf(`"%d"`, typ)
+		return rate, failure.BadField(hash, wire.Type, value, "be 0 (OVERALL) or 1 (PER_CLIENT)")
 	}
 	every, keep := wire.Milliseconds(numbers[1]), wire.Milliseconds(numbers[3])
 	return Rate{int(numbers[2]), numbers[0], every, keep}, nil
@@ -101,7 +102,9 @@ func (s *Source) Notifies(ctx context.Context, event Event) error {
 	}
 	if !runner.Known() {
 		detail := " on a " + runner.Client()
-		return &failure.Error{Prefix: "rratelimiter: listening for ", Detail: detail, Cause: errors.ErrUnsupported}
+		return &failure.Error{
+			Prefix: "rratelimiter: listening for ", Detail: detail, Cause: errors.ErrUnsupported,
+		}
 	}
 	return runner.EachServer(ctx, check)
 }

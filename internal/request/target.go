@@ -53,7 +53,8 @@ func (t *Target) InitRenamed(other *Target, newName string) error {
 	return t.setKeys("newName")
 }
 
-// InitBeside makes t a limiter called name whose keys are in the slot of {name}, whatever braces the name has.
+// InitBeside makes t a limiter called name whose keys are in the slot of {name}, whatever braces the name
+// has.
 func (t *Target) InitBeside(s *Source, name string) {
 	t.source, t.name = s, name
 	t.setHash("{" + name + "}")

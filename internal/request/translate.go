@@ -20,7 +20,8 @@ import (
 func translated(t *Target, typ int, err error) error {
 	has := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
 	bad := func(detail string) error {
-		return &failure.Error{Kind: failure.ErrBadState, Detail: ": " + t.wrongKind(typ, detail), Wraps: []error{err}}
+		detail = ": " + t.wrongKind(typ, detail)
+		return &failure.Error{Kind: failure.ErrBadState, Detail: detail, Wraps: []error{err}}
 	}
 	if _, ok := errors.AsType[*redisx.UnconfirmedError](err); ok {
 		return &failure.Error{Kind: failure.ErrNotReplicated, Cause: err}

@@ -30,7 +30,8 @@ const keptAll = 1 << 52
 // All returns the withdrawal of all permits of the request, which may have been carried out.
 func (r *Request) All() *Withdrawal {
 	return &Withdrawal{
-		session: r.session, after: r.number - 1, kept: keptAll, creates: r.options.GivenRate != nil, Since: time.Now(),
+		session: r.session, after: r.number - 1, kept: keptAll,
+		creates: r.options.GivenRate != nil, Since: time.Now(),
 	}
 }
 
@@ -46,11 +47,12 @@ func (t *Target) Withdraw(w *Withdrawal) *Request {
 	return req
 }
 
-// MayCome reports whether the request of a withdrawal that has ended with err may still be carried out although
-// the limiter does not exist: it has been delayed, and will create the limiter. After SessionLife, what it
-// takes comes back when its interval is over.
+// MayCome reports whether the request of a withdrawal that has ended with err may still be carried out
+// although the limiter does not exist: it has been delayed, and will create the limiter. After SessionLife,
+// what it takes comes back when its interval is over.
 func (w *Withdrawal) MayCome(err error) bool {
-	return w != nil && w.creates && errors.Is(err, failure.ErrNotInitialized) && time.Since(w.Since) < SessionLife
+	return w != nil && w.creates && errors.Is(err, failure.ErrNotInitialized) &&
+		time.Since(w.Since) < SessionLife
 }
 
 // put adds the arguments of a withdrawal, none if it is nil.

@@ -145,8 +145,8 @@ func TestAFallbackCoversEveryAlgorithm(t *testing.T) {
 		if g := allow(t, all, get("/"), 1); !g.Allowed || !g.Degraded {
 			t.Errorf("%s: %+v, want it allowed by the fallback", algorithm, g)
 		}
-		own := redistest.Must(rules.New(rules.OnRedis(client, rdb, "own"), set))(t)
-		_, err := own.Allow(t.Context(), get("/"), 1)
+		without := redistest.Must(rules.New(rules.OnRedis(client, rdb, "own"), set))(t)
+		_, err := without.Allow(t.Context(), get("/"), 1)
 		if covered := algorithm == "rratelimiter"; covered != (err == nil) {
 			t.Errorf("%s without Client.Redis: %v", algorithm, err)
 		}

@@ -136,7 +136,7 @@ func TestAllIsOneCall(t *testing.T) {
 	})
 }
 
-// A limiter is healed for itself: what the others have does not count for it.
+// A limiter is healed for itself: heal.lua for another one does not count.
 func TestEachLimiterOfAGroupIsHealed(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		tr := newTrio(b, 20000, 20000, 20000)
