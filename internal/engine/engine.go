@@ -12,18 +12,32 @@ import (
 	"github.com/redisson-go/rratelimiter/pubsub"
 )
 
-// What callers of an Engine say, and get.
-type (
-	Want      = queue.Want
-	Result    = request.Result
-	Rate      = request.Rate
-	GivenRate = request.GivenRate
-	Change    = request.Change
-	Event     = request.Event
-	Peers     = request.Peers
-	Booking   = request.Booking
-	Part      = request.Part
-)
+// Want is what a caller asks for.
+type Want = queue.Want
+
+// Result is what a caller gets.
+type Result = request.Result
+
+// Rate is the configuration of a limiter.
+type Rate = request.Rate
+
+// GivenRate is a rate that acquires set.
+type GivenRate = request.GivenRate
+
+// Change sets a rate.
+type Change = request.Change
+
+// Event is a keyspace notification.
+type Event = request.Event
+
+// Peers describes a limiter and the Clients that use it.
+type Peers = request.Peers
+
+// Booking is a record for permits that were granted without Redis.
+type Booking = request.Booking
+
+// Part is what a call settles of one limiter.
+type Part = request.Part
 
 // A Config configures an Engine.
 type Config struct {

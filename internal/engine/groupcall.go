@@ -159,29 +159,40 @@ func (call *groupCall) end(left bool) {
 	if call.err != nil || settles || granted {
 		call.group.wrote()
 	}
-	claimed := call.Times
+	claimed := call.deliver(left)
+	unknown := call.err != nil && (call.Ambiguous() || call.err == errPanicked)
 	switch {
-	case call.party != nil:
-		if left {
-			call.party.leave(call.party.leader) // which may not have done so yet
-		}
-		claimed = call.party.deliver(call)
-	case left:
-		claimed = 0
-	}
-	switch {
-	case settles && call.err != nil: // another attempt may follow (Settlement)
 	case settles:
-		call.sessions.putOnce(call.lent)
-	case call.err != nil && (call.Ambiguous() || call.err == errPanicked), granted && claimed < call.Times:
-		w := &groupWithdrawal{
-			engine: call.group.engine, sessions: call.sessions, session: call.Session(),
-			from: call.group.targets, withdrawals: call.Withdrawals(claimed, call.err),
+		if call.err == nil { // otherwise another attempt may follow (Settlement)
+			call.sessions.putOnce(call.lent)
 		}
-		w.TakeBack()
+	case unknown || granted && claimed < call.Times:
+		call.withdraw(claimed)
 	default:
 		call.sessions.put(call.Session())
 	}
+}
+
+// deliver gives the callers their results, and returns how many of them are still there.
+func (call *groupCall) deliver(left bool) int64 {
+	switch {
+	case call.party == nil && left:
+		return 0
+	case call.party == nil:
+		return call.Times
+	case left:
+		call.party.leave(call.party.leader) // which may not have done so yet
+	}
+	return call.party.deliver(call)
+}
+
+// withdraw gives back the permits that a call may have taken, except those of callers that are still there.
+func (call *groupCall) withdraw(claimed int64) {
+	w := &groupWithdrawal{
+		engine: call.group.engine, sessions: call.sessions, session: call.Session(),
+		from: call.group.targets, withdrawals: call.Withdrawals(claimed, call.err),
+	}
+	w.TakeBack()
 }
 
 // A groupWithdrawal has the unowned permits of a Group call.

@@ -11,7 +11,7 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// A request hangs when its reply takes longer than HangsAfter. If it then fails, go-redis has
+// HangsAfter is how long a request may take before it hangs. If it then fails, go-redis has
 // used up all its attempts, and the callers behind it get its error without attempts of their
 // own.
 const HangsAfter = 250 * time.Millisecond

@@ -21,20 +21,13 @@ func (b *batch) send(ctx context.Context) bool {
 		q.registry.noteReply(ctx, q.target, b.began, err)
 	}
 	q.lock()
-	if err != nil && q.registry.Pool.Closed() {
-		err = failure.ErrClosed
-	}
-	switch {
-	case b.abandoned:
+	if b.abandoned {
 		q.abandoned--
-	case err == failure.ErrClosed:
-	case err == nil || redisx.Final(err):
-		q.lastReply.failure, q.lastReply.at = nil, time.Now() // Redis has replied
-	case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
-		q.lastReply.failure = err // a cancelled batch says nothing about Redis
 	}
-	if err != nil && b.leader != nil {
-		err = b.ended(ctx, err)
+	if err == nil {
+		q.lastReply.failure, q.lastReply.at = nil, time.Now()
+	} else {
+		err = b.failed(ctx, err)
 	}
 	b.settle(req, reply, err)
 	q.start()
@@ -61,11 +54,29 @@ func (b *batch) send(ctx context.Context) bool {
 	return goesOn
 }
 
+// failed records the error of the request, and returns the error for its callers. Guarded by mu.
+func (b *batch) failed(ctx context.Context, err error) error {
+	q := b.queue
+	if q.registry.Pool.Closed() {
+		err = failure.ErrClosed
+	}
+	switch {
+	case b.abandoned || err == failure.ErrClosed:
+	case redisx.Final(err):
+		q.lastReply.failure, q.lastReply.at = nil, time.Now() // Redis has replied
+	case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
+		q.lastReply.failure = err // a cancelled batch says nothing about Redis
+	}
+	if b.leader == nil {
+		return err
+	}
+	return b.ended(ctx, err)
+}
+
 // settle decides what becomes of each waiter. It counts a waiter before it
 // dismisses it, because dismissing changes the state that says whether the caller
 // has left. Guarded by mu.
 func (b *batch) settle(req *request.Request, reply request.Reply, err error) {
-	q := b.queue
 	b.served, b.waiting = b.served[:0], notUnderWay
 	var outcome outcome
 	var split request.Split
@@ -90,20 +101,7 @@ func (b *batch) settle(req *request.Request, reply request.Reply, err error) {
 	if b.abandoned {
 		return // abandonBatch has recorded that its permits go back
 	}
-	if outcome.unclaimed > 0 && !req.IsRelease() {
-		b.regrant(&outcome)
-	}
-	if err != nil || outcome.unclaimed > 0 || req.Withdraws() || q.unowned.withdrawal != nil {
-		q.noteUnowned(req, err, outcome.toWaiters+outcome.atOnce, outcome.unclaimed)
-	}
-	if err != nil && b.hung(err) {
-		b.shareError(err, req.IsRelease())
-	}
-	if !req.IsRelease() {
-		b.goOn(outcome, reply)
-	} else if err == nil {
-		q.line.portion.NoteReleased(req.Permits())
-	}
+	b.goOn(outcome, req, reply, err)
 }
 
 // An outcome counts the results of the waiters of a batch.
@@ -144,8 +142,27 @@ func (first refusal) covers(w *waiter) bool {
 	return first.waiter != nil && (!first.callerLeft || w.Permits >= first.Permits)
 }
 
-// goOn records what the reply to an acquire says, and plans the next one. Guarded by mu.
-func (b *batch) goOn(outcome outcome, reply request.Reply) {
+// goOn records what became of the request, and plans the next one. Guarded by mu.
+func (b *batch) goOn(outcome outcome, req *request.Request, reply request.Reply, err error) {
+	q := b.queue
+	if outcome.unclaimed > 0 && !req.IsRelease() {
+		b.regrant(&outcome)
+	}
+	if err != nil || outcome.unclaimed > 0 || req.Withdraws() || q.unowned.withdrawal != nil {
+		q.noteUnowned(req, err, outcome.toWaiters+outcome.atOnce, outcome.unclaimed)
+	}
+	if err != nil && b.hung(err) {
+		b.shareError(err, req.IsRelease())
+	}
+	if !req.IsRelease() {
+		b.plan(outcome, reply)
+	} else if err == nil {
+		q.line.portion.NoteReleased(req.Permits())
+	}
+}
+
+// plan records what the reply to an acquire says, and when the line is probed next. Guarded by mu.
+func (b *batch) plan(outcome outcome, reply request.Reply) {
 	q := b.queue
 	if reply.Rate > 0 {
 		q.lastReply.rate = reply.Rate
@@ -166,7 +183,7 @@ func (b *batch) goOn(outcome outcome, reply request.Reply) {
 			reply.Beside, b.began)
 	}
 	if q.line.size > 0 {
-		b.plan(first)
+		b.schedule(first)
 	}
 }
 

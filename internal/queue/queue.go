@@ -253,12 +253,21 @@ func (q *queue) noteUnowned(req *request.Request, err error, kept, unclaimed int
 	if req.Withdraws() {
 		q.registry.Back.Note(settled)
 	}
+	if late || !settled {
+		q.withdrawLater(late)
+	}
+}
+
+// withdrawLater schedules another attempt to take permits back: Redis failed, or the request
+// that takes them is late. Guarded by mu.
+func (q *queue) withdrawLater(late bool) {
+	u := &q.unowned
 	switch w := u.withdrawal; {
-	case settled && !late || w == nil || u.waitsForRedis:
+	case w == nil || u.waitsForRedis:
 	case late:
 		u.waitsForRedis = true
 		back.Later(q, w.Since)
-	default: // Redis has failed
+	default:
 		u.waitsForRedis = q.registry.Back.Add(q)
 		if !u.waitsForRedis || time.Since(w.Since) > back.GiveUpAfter {
 			u.withdrawal = nil

@@ -70,10 +70,10 @@ func (q *queue) watch() (limiterChanged, events <-chan struct{}, end func()) {
 	}
 }
 
-// plan decides when the line is probed next. If one waiter was refused, all
+// schedule decides when the line is probed next. If one waiter was refused, all
 // behind it are refused as well, even those that this batch did not include. If
 // none was, the next batch goes on with the line. Guarded by mu.
-func (b *batch) plan(first refusal) {
+func (b *batch) schedule(first refusal) {
 	q := b.queue
 	if first.waiter != nil && q.line.expired > 0 {
 		q.line.all(func(w *waiter) {

@@ -8,7 +8,7 @@
 -- minute. Those that were not used for a minute go, if there are more than eight, which are not worth it.
 
 do
-  local MINUTE, BEGINS, ENDS = 60000, 18, 30 -- ms: sessionLife in request.go; the time in a session
+  local MINUTE, BEGINS, ENDS = 60000, 18, 30 -- ms: SessionLife of internal/request; the time in a session
   local OWN, WHOLE, SOME, PRIME, CURSORS = 13, 512, 100, 7919, 4294967296
   local used = tonumber(f[5] and string.sub(f[5], BEGINS, ENDS) or 0) or 0
   local fields = math.floor(used / MINUTE) ~= math.floor(now / MINUTE) and redis.call('HLEN', KEYS[1]) or 0

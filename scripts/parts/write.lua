@@ -15,9 +15,9 @@
 -- one of the keys. With a keep alive time, all live that long from now on, but at least an interval and a
 -- second: a caller that waits for permits must not find that the limiter expired in the ms in which they
 -- come back. With a given rate an eighth less does no harm, and saves three commands in most calls, but a
--- later end, as by Expire, is replaced like an earlier one. The pair of one PER_CLIENT client whose hash lives
--- for ever expires after its last record has: then all permits are back anyway, and many clients come and
--- never return.
+-- later end, as by Expire, is replaced like an earlier one. The pair of one PER_CLIENT client whose hash
+-- lives for ever expires after its last record has: then all permits are back anyway, and many clients come
+-- and never return.
 --
 -- Records are removed last. The key is gone with its last record, and while a slot of a cluster moves, a
 -- script that names a key that is not here ends with an error, half done.
