@@ -4,8 +4,8 @@
 -- ARGV[1], ARGV[4], ARGV[5], ARGV[10]  of the first limiter, as in acquire.lua: type, permits, records,
 --            given rate. Those of the next ones stand in the same order from ARGV[15] on
 -- ARGV[2]    the session of this call alone. The hash of each limiter has it: a limiter may expire or be
---            deleted before a copy of the call comes, and the hashes of the other limiters must still identify
---            the copy
+--            deleted before a copy of the call comes, and the hashes of the other limiters must still
+--            identify the copy
 -- ARGV[3], ARGV[6..8], ARGV[12]  of all limiters, as in acquire.lua
 -- ARGV[9]    the numbers of the limiters for which heal.lua was called, without a space
 -- Reply:     {the number of a limiter} if nothing was judged: heal.lua is to be called first for it, or the
