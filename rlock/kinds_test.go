@@ -136,8 +136,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A reply or a request is lost: a lock is held once, or not at all, and unlocked as often as it is held (I11e).
-// Process p sends requests again and does not notice; o sends each once, and gets an error.
+// A reply or a request is lost: a lock is held once, or not at all, and unlocked as often as it is held
+// (I11e). Process p sends requests again and does not notice; o sends each once, and gets an error.
 func TestLostReplies(t *testing.T) {
 	specs := map[string]string{}
 	for _, way := range []string{"reply", "half", "late", "never"} {
