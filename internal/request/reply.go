@@ -44,7 +44,7 @@ func Granted(results []Result) bool {
 	return len(results) > 0 && !slices.ContainsFunc(results, func(v Result) bool { return !v.OK })
 }
 
-// An Reply is the reply of acquire.lua or peek.lua.
+// A Reply has the numbers of one limiter, of acquire.lua, peek.lua or all.lua.
 type Reply struct {
 	Replaced        bool  // the given rate has replaced another
 	Beside          bool  // some permits are left to Java
@@ -61,7 +61,8 @@ type Reply struct {
 	judged []int64
 }
 
-// The positions of the numbers in a reply that is a table (scripts/acquire.lua).
+// The positions of the numbers in a reply that is a table (scripts/acquire.lua). settle.lua replies those before
+// replyJudged.
 const (
 	replyFlags = iota
 	replyRate

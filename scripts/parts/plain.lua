@@ -40,7 +40,8 @@
 --   stored, value   the value string, nil if it is no integer; the permits that are left
 --   drift           permits by which the value was wrong: above 0 if it was too small
 --   gone, dead      how many records have expired, from the oldest on; how many of these are to be removed
---   first, since    the oldest record that counts, empty if there is none; its time
+--   first, since    the oldest record that counts, empty if there is none; its time, which then means nothing
+--   f, there        the fields, in the order of config.lua; a rate was set before
 --   recent, look    the session is of these ten seconds; it must note that the value was looked at
 --   vouched         the value is not an own one, or has a voucher of these ten seconds
 
