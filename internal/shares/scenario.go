@@ -105,7 +105,7 @@ func Scenarios() (all []Scenario) {
 	for _, limit := range []Limit{scarce, {100, time.Second}, usual, {20, late}, {40, 10 * time.Second}} {
 		sc := equal(limit, 4)
 		if limit.Interval <= late { // Java sleeps for longer
-			sc.Least, sc.Most, sc.Used, sc.Uneven, sc.After = 0.4, 0.65, 0.8, true, 20
+			sc.Least, sc.Most, sc.Used, sc.Uneven, sc.After = 0.4, 0.7, 0.8, true, 20
 		}
 		goFirst, javaFirst := sc, sc
 		goFirst.Name, goFirst.Java.From = sc.Name+", Go comes first", 3
