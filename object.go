@@ -20,7 +20,8 @@ func (l *RateLimiter) Exists(ctx context.Context) (bool, error) { return l.limit
 // limiter of that name (RRateLimiter.rename, which moves only the hash). This RateLimiter
 // then has the new name. Other RateLimiters keep the old name and get ErrNotInitialized,
 // as may concurrent calls of this one. Permits that other clients have taken from a
-// PerClient limit stay under the old name.
+// PerClient limit stay under the old name. Permits that a request takes for a caller which
+// leaves before its reply come back an interval later, if Rename comes in between.
 //
 // Errors are ErrNotInitialized if there is no limiter, and ErrInvalidArgument for an
 // empty name or, on a cluster or a Ring, a name in another slot (give both the same
