@@ -61,8 +61,8 @@ type Reply struct {
 	judged []int64
 }
 
-// The positions of the numbers in a reply that is a table (scripts/acquire.lua). settle.lua replies those before
-// replyJudged.
+// The positions of the numbers in a reply that is a table (scripts/acquire.lua). settle.lua replies those
+// before replyJudged.
 const (
 	replyFlags = iota
 	replyRate
