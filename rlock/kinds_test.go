@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A lock has one holder, who may lock it several times, and every process sees that. Among the specs are
+// A lock has one holder in all processes, which may lock it several times. Among the specs are
 // Redisson's own tests of its locks, which testdata/redisson.txt lists.
 func TestLocks(t *testing.T) {
 	var first, turns strings.Builder

@@ -86,9 +86,6 @@ func (g *Group) Session() any { return g.session }
 // Start returns when the request was identified.
 func (g *Group) Start() time.Time { return g.start }
 
-// Settles reports whether the request settles, and so takes no permits that could be withdrawn.
-func (g *Group) Settles() bool { return g.settles != nil }
-
 // Withdrawals returns what takes the permits of the request back from each limiter, but for those of some
 // callers. After an error it takes back all, because the request may still be carried out.
 func (g *Group) Withdrawals(callers int64, err error) (all []*Withdrawal) {

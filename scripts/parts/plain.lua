@@ -49,7 +49,7 @@
 -- include parts/count.lua
 -- include parts/ahead_of.lua
 local LIVE, MANY, FEW, IN, DIE = 2000, 4000, 10, 17, 250
-local room = healed and MANY or LIVE + FEW - summed -- heal.lua leaves reservations
+local room = healed and MANY or math.max(0, LIVE + FEW - summed) -- heal.lua leaves reservations
 local believed, sums = value, not value or value > rate or value < -MOST or not member and value < 1
 
 local since, first, gone, dead, live, back, look = tonumber(oldest[2]), oldest, 0, 0, nil, 0, false

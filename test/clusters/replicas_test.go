@@ -190,7 +190,7 @@ func TestALeaseNeedsReplicas(t *testing.T) {
 	}
 }
 
-// What is refused has changed nothing, and needs no replica. Repair waits for none.
+// A refused call changes nothing, so it waits for no replica. Nor does Repair.
 func TestARefusalNeedsNoReplica(t *testing.T) {
 	f := newFollowed(t, 2, 20*time.Millisecond) // there is one
 	NoError(t, No(f.l.TrySetRate(t.Context(), Overall, 5, time.Hour)))
