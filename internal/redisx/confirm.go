@@ -31,14 +31,14 @@ func (e *UnconfirmedError) Error() string {
 // RedisError marks the error as an answer of Redis.
 func (*UnconfirmedError) RedisError() {}
 
-// processAndWait sends a command, followed by WAIT in the same write to the
+// processAndWait sends a command on a key, followed by WAIT in the same write to the
 // connection: WAIT is about the writes of its own connection. After a MOVED on a
 // cluster, go-redis would send the two commands of a pipeline to different nodes.
 // So processAndWait sends both to one node, and follows a redirection with both.
 //
 // The error is that of the command. The reply to WAIT is in cmd.confirm.
-func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
-	node, err := r.nodeOf(ctx, cmd.key())
+func (r *Runner) processAndWait(ctx context.Context, key string, cmd *command) error {
+	node, err := r.nodeOf(ctx, key)
 	for asking, hop := false, 0; err == nil; hop++ {
 		cmd.SetErr(nil)
 		pipe := node.Pipeline()
@@ -56,7 +56,7 @@ func (r *Runner) processAndWait(ctx context.Context, cmd *command) error {
 		if node = r.nodeAt(ctx, addr); node == nil { // the client does not know the new node yet
 			asking = false
 			if err = r.pause(ctx, hop); err == nil {
-				node, err = r.nodeOf(ctx, cmd.key())
+				node, err = r.nodeOf(ctx, key)
 			}
 		}
 	}

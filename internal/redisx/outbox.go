@@ -179,7 +179,7 @@ func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 		if at, free := o.begin(); free {
 			o.mu.Unlock()
 			defer o.end(at)
-			return r.alone(ctx, cmd)
+			return r.rdb.Process(ctx, cmd)
 		}
 	}
 	out := o.newOutgoing(ctx, cmd)
@@ -226,14 +226,9 @@ var errNotSent = errors.New("earlier requests are unanswered")
 func (r *Runner) afterPipeline(ctx context.Context, cmd *command, err error) error {
 	if moved, _, _ := redirected(err); moved && r.servers != nil {
 		cmd.SetErr(nil) // a pipeline follows a redirection only a few times
-		return r.alone(ctx, cmd)
+		return r.rdb.Process(ctx, cmd)
 	}
 	return err
-}
-
-// alone sends one command.
-func (r *Runner) alone(ctx context.Context, cmd *command) error {
-	return r.rdb.Process(ctx, cmd)
 }
 
 // sendAll sends the command of out, and then the waiting commands. It returns the
@@ -242,7 +237,7 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 	others := o.take(out, r.maySend(out))
 	if len(others) == 0 {
 		defer o.end(at)
-		return r.alone(out.ctx, out.cmd)
+		return r.rdb.Process(out.ctx, out.cmd)
 	}
 	pipe := r.rdb.Pipeline()
 	_ = pipe.Process(out.ctx, out.cmd)

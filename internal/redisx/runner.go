@@ -182,15 +182,19 @@ func (r *Runner) attempt(ctx context.Context, call *Call, argv []any, alone bool
 
 // process sends a command, followed by WAIT if the call needs confirmation.
 func (r *Runner) process(ctx context.Context, call *Call, cmd *command, alone bool) error {
+	key := ""
+	if len(call.Keys) > 0 {
+		key, _ = call.Keys[0].(string)
+	}
 	switch {
 	case call.Done != nil && r.Confirm.Replicas > 0:
-		return r.processAndWait(ctx, cmd)
-	case !alone && r.outboxes != nil && len(call.Keys) > 0:
-		if o := r.outboxes.of(ctx, cmd.key()); o != nil {
+		return r.processAndWait(ctx, key, cmd)
+	case !alone && r.outboxes != nil && key != "":
+		if o := r.outboxes.of(ctx, key); o != nil {
 			return r.send(ctx, o, cmd)
 		}
 	}
-	return r.alone(ctx, cmd)
+	return r.rdb.Process(ctx, cmd)
 }
 
 // TypeOf returns the TYPE of a key, empty if it is not to be had at once. One
@@ -257,16 +261,6 @@ func (cmd *command) SetVal(reply any) {
 			inner.SetVal(numbers)
 		}
 	}
-}
-
-// key returns the first key of a script, empty if it has none.
-func (cmd *command) key() string {
-	if words := cmd.Cmder.Args(); len(words) > keysFrom {
-		if key, ok := words[keysFrom].(string); ok {
-			return key
-		}
-	}
-	return ""
 }
 
 // NoRetry keeps go-redis from sending the command twice.

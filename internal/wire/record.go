@@ -20,7 +20,7 @@ type Layout struct {
 	Since  string // the first version of Redisson that writes it
 	Header string
 	random int
-	client string // the mark of its records, as far as the format has room; random if it is empty
+	client string // the mark of a Client, as far as the format has room; empty without one
 }
 
 // The formats, as indexes of Layouts.
@@ -73,37 +73,32 @@ var (
 // ForClient returns the same layout with a mark of its own in its records, by which
 // a Client recognizes them (scripts/parts/find.lua). The mark begins with the number of
 // the Client, because the Clients of a process must not have the same one by chance.
+//
+// The random bytes behind the mark keep the records of a Client apart: 8 of them, and 4 in the formats of 8,
+// where one pair of Clients of different processes in 32,768 has the same mark.
 func (l Layout) ForClient() *Layout {
 	number := firstClient + clients.Add(1)
-	l.client = string(binary.BigEndian.AppendUint64(nil, number<<48|rand.Uint64()>>16))
-	return &l
-}
-
-// marked is how many bytes the mark of a Client has. Those that follow keep the
-// records of a Client apart: 8 of them, and 4 in the formats of 8 random bytes, where
-// one pair of Clients of different processes in 32,768 has the same mark.
-func (l *Layout) marked() int {
-	if l.random < 16 {
-		return 2
+	mark := binary.BigEndian.AppendUint64(nil, number<<48|rand.Uint64()>>16)
+	switch {
+	case l.random >= 16:
+		l.client = string(mark[:6])
+	case l.random >= 8:
+		l.client = string(mark[:2])
 	}
-	return 6
+	return &l
 }
 
 // ClientMark returns the bytes that every record of a Client begins with, and no other record;
 // empty where there is no room for its mark.
 func (l *Layout) ClientMark() string {
-	if !l.Marks() || l.client == "" {
+	if l.client == "" {
 		return ""
 	}
-	end := len(l.Header) + len(goMark) + l.marked()
-	return string(l.Append(nil, 0)[:end])
+	return string(l.Append(nil, 0)[:len(l.Header)+len(goMark)+len(l.client)])
 }
 
 // Size is how many bytes a record has.
 func (l *Layout) Size() int { return len(l.Header) + l.random + permitsSize }
-
-// Marks reports whether there is room for goMark in the random bytes.
-func (l *Layout) Marks() bool { return l.random >= 8 }
 
 // AppendAll appends the records of one grant: one, or several if a record cannot
 // hold all permits.
@@ -122,12 +117,12 @@ func (l *Layout) Append(b []byte, permits uint32) []byte {
 	from, to := len(b), len(b)+l.random
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
 	b = binary.LittleEndian.AppendUint64(b, rand.Uint64())
-	if !l.Marks() {
+	if l.random < 8 { // no room for goMark
 		// Beyond any number that Redisson makes of a long, so that it never writes the same.
 		b[to-1] = b[to-1]&^reservedBit | 0x60
 	} else {
 		copy(b[from:], goMark)
-		copy(b[from+len(goMark):][:l.marked()], l.client)
+		copy(b[from+len(goMark):], l.client)
 		b[from+len(goMark)] |= 0x80 // never the next byte of leaseMark or reservedMark
 	}
 	return binary.LittleEndian.AppendUint32(b[:to], permits)
@@ -139,7 +134,7 @@ func (l *Layout) AppendReserved(b []byte, permits int64) []byte {
 	b = l.AppendAll(b, permits)
 	for at := first; at < len(b); at += l.Size() {
 		random := b[at+len(l.Header):][:l.random]
-		if l.Marks() {
+		if l.random >= 8 {
 			copy(random, reservedMark)
 		} else {
 			random[l.random-1] |= reservedBit
