@@ -70,10 +70,11 @@ func (w *waiter) await(ctx context.Context, q *queue) (request.Result, error) {
 		<-w.ready
 		return w.result(q.registry)
 	}
+	v := request.Result{Notes: request.Notes{Queued: w.queued()}}
 	if why == failure.ErrBudgetSpent {
-		return request.Result{Queued: w.queued()}, failure.Silent(budget, cause)
+		return v, failure.Silent(budget, cause)
 	}
-	return request.Result{Queued: w.queued()}, failure.Unanswered(why, cause)
+	return v, failure.Unanswered(why, cause)
 }
 
 // budgetLeft returns the rest of a waiter's budget. It is spent while Redis owes

@@ -189,7 +189,7 @@ func (q *queue) abandonBatch() {
 // close answers all callers with ErrClosed. Permits that a batch under way is
 // still granted come back after an interval. Guarded by mu.
 func (q *queue) close() {
-	q.unowned.withdrawal = nil
+	q.unowned = unowned{}
 	for _, ls := range []*waiterList{&q.arrivals, &q.releases.waiterList, &q.line.waiterList} {
 		ls.all((*waiter).failClosed)
 	}

@@ -20,8 +20,13 @@ type Result struct {
 	Left  int64 // remaining permits, may be negative
 	Reset int64 // ms until all are back
 
-	Records  string        // those of a reservation, of a member of a Group
-	Degraded bool          // Redis has not decided
+	Records  string // those of a reservation, of a member of a Group
+	Degraded bool   // Redis has not decided
+	Notes
+}
+
+// Notes are what an observer is told besides.
+type Notes struct {
 	Drift    int64         // permits by which the value was wrong; this call has corrected it
 	Replaced bool          // the given rate has replaced another rate, interval or keep alive
 	Batch    int           // callers that the request judged

@@ -89,8 +89,8 @@ func (g *Group) readSettled(reply redisx.Reply) (results []Result, err error) {
 		g.replaced = g.replaced || n.At(replyFlags)&flagReplaced != 0
 		results[i] = Result{
 			OK: true, Limit: n.At(replyRate), Left: n.At(replyLeft), Every: n.At(replyInterval),
-			Reset: n.At(replyResetAfterGrant), Drift: n.At(replyDrift),
-			Replaced: g.replaced,
+			Reset: n.At(replyResetAfterGrant),
+			Notes: Notes{Drift: n.At(replyDrift), Replaced: g.replaced},
 		}
 	}
 	return results, nil
