@@ -219,6 +219,7 @@ func (once) NoRetry() bool { return true }
 // the Runner knows how to mark the copy.
 type command struct {
 	redis.Cmder
+	number redis.Cmd // the Cmder of most commands, which then needs no allocation of its own
 	// sent says that the command may have been sent: go-redis has read its words.
 	sent    atomic.Bool
 	confirm *redis.Cmd // the WAIT that follows it, nil if there is none
@@ -232,7 +233,8 @@ func newScriptCommand(ctx context.Context, call *Call, argv []any) *command {
 	if call.Table {
 		cmd.Cmder = redis.NewIntSliceCmd(ctx, argv...)
 	} else {
-		cmd.Cmder = redis.NewCmd(ctx, argv...)
+		cmd.number = *redis.NewCmd(ctx, argv...)
+		cmd.Cmder = &cmd.number
 	}
 	if len(call.Keys) > 0 {
 		cmd.SetFirstKeyPos(keysFrom)
