@@ -176,11 +176,11 @@ func TestFairPlaceIsGivenUp(t *testing.T) {
 // A Client that is closed while callers come and go leaves no place in the queue.
 func TestFairCloseWhileTheyCome(t *testing.T) {
 	s := onRedis(t)
-	ctx := within(t)
 	p := newPlay(s, kinds["fair"])
 	NoError(t, p.tells("a1 locks 1h"))
 	const callers, few = 40, 20
 	for round := range redistest.Rounds(t, 60) {
+		ctx := within(t)
 		locks, end := open(s, s.rdb)
 		var all sync.WaitGroup
 		for i := range callers {

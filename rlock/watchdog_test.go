@@ -94,7 +94,7 @@ func TestManyHoldsAreRenewed(t *testing.T) {
 func TestRenewalSurvivesADeniedNeighbour(t *testing.T) {
 	s := onRights(t, "allkeys", "allchannels", "+@all")
 	ctx := within(t)
-	locks := s.client(rlock.WithWatchdogTimeout(3 * time.Second))
+	locks := s.client(rlock.WithWatchdogTimeout(9 * time.Second))
 	denied := must(locks.Lock("denied").Lock(ctx))(t)
 	const others = 9 // ten share a script call
 	var holds []*rlock.Hold
