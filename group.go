@@ -79,8 +79,8 @@ func (g *Group) add(i int, l *RateLimiter) error {
 	k := l.limiter.Load()
 	same := func(m *member) bool { return m.limiter.Hash == k.Hash }
 	switch {
-	case k.Err() != nil:
-		return k.Err()
+	case k.Err != nil:
+		return k.Err
 	case l.client != g.client:
 		return refuse(k.Described(), "be of the same Client")
 	case slices.ContainsFunc(g.members, same):

@@ -83,7 +83,7 @@ func (l *RateLimiter) WithRate(rate int64, interval time.Duration, opts ...RateO
 	case err == nil:
 		given.name, given.policy = before.name, before.policy
 		k = k.With(given.forEngine)
-	case k.Err() == nil:
+	case k.Err == nil:
 		k = l.client.engine.Unusable(k.Name(), failure.Misconfigured(err))
 	}
 	return newRateLimiter(l.client, k, l.policy, given)
@@ -259,7 +259,7 @@ func (l *RateLimiter) Config(ctx context.Context) (Config, error) {
 
 // Validate returns an ErrMisconfigured if each call would fail because of the limiter's name or an
 // argument of New, Keyed or WithRate (limit.Validate).
-func (l *RateLimiter) Validate() error { return failure.Misconfigured(l.limiter.Load().Err()) }
+func (l *RateLimiter) Validate() error { return failure.Misconfigured(l.limiter.Load().Err) }
 
 // WithLease returns a RateLimiter of the same name that takes permits ahead, as the option WithLease does for
 // a Client. The zero LeaseOptions turn leases off. If o is out of bounds, the calls return an

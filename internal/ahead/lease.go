@@ -77,7 +77,7 @@ func (d *leased) unused() bool {
 func (d *leased) take(l *engine.Limiter, wanted *engine.Want, v *engine.Result) bool {
 	for now := time.Now(); ; {
 		s := d.current.Load()
-		if s == nil || s.given != l.Given().Text() {
+		if s == nil || s.given != l.Given.Text() {
 			return false
 		}
 		age := now.Sub(s.began)
@@ -218,7 +218,7 @@ func (d *leased) ask(ctx context.Context, g *engine.Group) *lease {
 	if g.HasLine() || !a.KnowsAll(l) || !d.learn(ctx, l) || !a.open() {
 		return nil
 	}
-	s := &lease{group: g, given: l.Given().Text(), began: time.Now()}
+	s := &lease{group: g, given: l.Given.Text(), began: time.Now()}
 	s.beganWall = s.began.UnixNano()
 	d.mu.Lock()
 	s.lasts = d.demand.lasts
@@ -268,7 +268,7 @@ func (d *leased) learn(ctx context.Context, l *engine.Limiter) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestLease)
 	defer cancel()
-	p, err := l.Peers(ctx, l.Given())
+	p, err := l.Peers(ctx, l.Given)
 	if err != nil {
 		return false
 	}

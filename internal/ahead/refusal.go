@@ -23,7 +23,7 @@ type refusal struct {
 // newRefusal returns the refusal of a call. Batch, Drift, Queued and Replaced are of that call alone.
 func newRefusal(l *engine.Limiter, permits int64, v engine.Result) *refusal {
 	v.Batch, v.Drift, v.Queued, v.Replaced = 0, 0, 0, false
-	return &refusal{permits: permits, given: l.Given().Text(), result: v}
+	return &refusal{permits: permits, given: l.Given.Text(), result: v}
 }
 
 // note remembers the refusal of a call that began at asked, if it has a wait, and nothing was written since
@@ -53,7 +53,7 @@ func (s *state) wrote() {
 // ask.
 func (a *Ahead) refuse(s *state, l *engine.Limiter, wanted *engine.Want, v *engine.Result) bool {
 	r := s.refusal.Load()
-	if r == nil || wanted.Waits() || r.permits != wanted.Permits || r.given != l.Given().Text() ||
+	if r == nil || wanted.Waits() || r.permits != wanted.Permits || r.given != l.Given.Text() ||
 		wanted.Numbers && r.result.Limit == 0 {
 		return false
 	}

@@ -34,8 +34,8 @@ func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 	switch {
 	case permits < least || permits > request.MaxPermits:
 		return l.Named(request.CheckPermits(permits, least))
-	case l.Err() != nil:
-		return l.Err()
+	case l.Err != nil:
+		return l.Err
 	case l.engine.Closed():
 		return failure.ErrClosed
 	}

@@ -89,14 +89,14 @@ const (
 // keyOf returns the key of the meetings of some members, without permits.
 func keyOf(limiters []*Limiter) meetingKey {
 	if len(limiters) == 1 {
-		return meetingKey{members: limiters[0].Hash, rates: limiters[0].Given().Text()}
+		return meetingKey{members: limiters[0].Hash, rates: limiters[0].Given.Text()}
 	}
 	var members, rates strings.Builder
 	for _, l := range limiters {
 		members.WriteString(strconv.Itoa(len(l.Hash)))
 		members.WriteByte(' ')
 		members.WriteString(l.Hash)
-		rates.WriteString(l.Given().Text())
+		rates.WriteString(l.Given.Text())
 		rates.WriteByte(';')
 	}
 	return meetingKey{members: members.String(), rates: rates.String()}

@@ -67,7 +67,7 @@ func (g *Guard) learn(limiter *engine.Limiter, permits int64, granted bool, fall
 	if l == nil {
 		return
 	}
-	given := limiter.Given()
+	given := limiter.Given
 	l.noteGiven(given)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *localLimiter) noteGiven(given *engine.GivenRate) {
 // withAssumedRate is withKnownRate, and otherwise assumes the rate that the acquires of the
 // limiter would set. The result is not looked up again: another limiter may evict it.
 func (g *Guard) withAssumedRate(limiter *engine.Limiter) *localLimiter {
-	given := limiter.Given()
+	given := limiter.Given
 	if given == nil {
 		return g.withKnownRate(limiter)
 	}

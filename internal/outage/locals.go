@@ -28,7 +28,7 @@ func (g *Guard) localLimiter(limiter *engine.Limiter, now time.Time, create bool
 	if now.Sub(g.sweptAt) > localIdle {
 		g.sweep(now)
 	}
-	if len(g.locals) >= maxLocals && !g.evict(now, limiter.Given() != nil) {
+	if len(g.locals) >= maxLocals && !g.evict(now, limiter.Given != nil) {
 		return nil
 	}
 	if g.locals == nil {

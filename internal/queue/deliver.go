@@ -145,16 +145,16 @@ func (first refusal) covers(w *waiter) bool {
 // goOn records what became of the request, and plans the next one. Guarded by mu.
 func (b *batch) goOn(outcome outcome, req *request.Request, reply request.Reply, err error) {
 	q := b.queue
-	if outcome.unclaimed > 0 && !req.IsRelease() {
+	if outcome.unclaimed > 0 && !req.Releases {
 		b.regrant(&outcome)
 	}
 	if err != nil || outcome.unclaimed > 0 || req.Withdraws() || q.unowned.withdrawal != nil {
 		q.noteUnowned(req, err, outcome.toWaiters+outcome.atOnce, outcome.unclaimed)
 	}
 	if err != nil && b.hung(err) {
-		b.shareError(err, req.IsRelease())
+		b.shareError(err, req.Releases)
 	}
-	if !req.IsRelease() {
+	if !req.Releases {
 		b.plan(outcome, reply)
 	} else if err == nil {
 		q.line.portion.NoteReleased(req.Permits())

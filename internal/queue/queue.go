@@ -229,7 +229,7 @@ type unowned struct {
 // withdrawal stays as it is: it covers all requests after its number, and so this
 // one.
 func (u *unowned) note(req *request.Request) {
-	if u.withdrawal == nil && !req.IsRelease() {
+	if u.withdrawal == nil && !req.Releases {
 		u.withdrawal = req.All()
 	}
 }
@@ -247,7 +247,7 @@ func (q *queue) noteUnowned(req *request.Request, err error, kept, unclaimed int
 	case req.Ambiguous():
 		u.note(req)
 	}
-	if err == nil && unclaimed > 0 && !req.IsRelease() {
+	if err == nil && unclaimed > 0 && !req.Releases {
 		u.withdrawal = req.Beyond(kept)
 	}
 	if req.Withdraws() {

@@ -222,8 +222,8 @@ func (r *Registry) newWaiter(ctx context.Context, t *request.Target, wanted Want
 		w = &waiter{ready: make(chan struct{}, 1)}
 	}
 	w.Want, w.ctx = wanted, ctx
-	if given := t.Given(); given != nil && !wanted.Release {
-		w.givenRate = given.Argument()
+	if given := t.Given; given != nil && !wanted.Release {
+		w.givenRate = given.Argument
 	}
 	if w.bounded = wanted.Timed() || w.Budget > 0; w.bounded {
 		w.canLeave, w.enteredAt = true, time.Now()

@@ -91,7 +91,7 @@ func (g *Group) Start() time.Time { return g.start }
 func (g *Group) Withdrawals(callers int64, err error) (all []*Withdrawal) {
 	for i, t := range g.targets {
 		w := &Withdrawal{
-			session: g.session, after: g.number - 1, kept: keptAll, Since: g.start, creates: t.given != nil,
+			session: g.session, after: g.number - 1, kept: keptAll, Since: g.start, creates: t.Given != nil,
 		}
 		if callers > 0 && err == nil {
 			w.after, w.kept = g.number, g.Permits[i]*callers
@@ -258,8 +258,8 @@ func (g *Group) args(types [MaxMembers]int) arguments {
 			room := make([]byte, 0, wire.RecordSpace)
 			args.set(argOf(argRecords, i), t.source.Layout.AppendAll(room, g.Permits[i]*g.Times))
 		}
-		if t.given != nil {
-			args.set(argOf(argGivenRate, i), t.given.argument)
+		if t.Given != nil {
+			args.set(argOf(argGivenRate, i), t.Given.Argument)
 		}
 	}
 	return args

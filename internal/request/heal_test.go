@@ -43,7 +43,7 @@ func TestAfterHealRequestsDecide(t *testing.T) {
 			req = releaseOf(l, random)
 		}
 		req.healed, req.options.Numbers, req.ambiguous = true, random.IntN(2) == 0, random.IntN(4) == 0
-		if random.IntN(3) == 0 && !req.IsRelease() {
+		if random.IntN(3) == 0 && !req.Releases {
 			interval := time.Duration(1+random.IntN(2000)) * time.Millisecond
 			given := NewGivenRate(Rate{Permits: 5000, Interval: interval}, random.IntN(2) == 0)
 			req.options.GivenRate = given.text
@@ -190,13 +190,13 @@ func TestPeekSaysWhatAnAcquireFinds(t *testing.T) {
 		value, _ := rdb.Get(t.Context(), l.keysOf(l.Type())[1].(string)).Int64()
 		got, err := l.Peek(t.Context())
 		redistest.NoError(t, err)
-		peers, err := l.Peers(t.Context(), l.given)
+		peers, err := l.Peers(t.Context(), l.Given)
 		redistest.NoError(t, err)
 
 		req := l.Acquire([]Run{{1, 1}}, nil, Options{})
 		req.options = Options{Numbers: true}
-		if l.given != nil {
-			req.options.GivenRate = l.given.argument
+		if l.Given != nil {
+			req.options.GivenRate = l.Given.Argument
 		}
 		ask := func() redisx.Reply {
 			call := req.call()

@@ -25,7 +25,7 @@ func (t *Target) SetRate(ctx context.Context, change Change) (bool, error) {
 	if change.OnlyFirst {
 		script = trySetRateScript
 	}
-	given := NewGivenRate(change.Rate, true).argument
+	given := NewGivenRate(change.Rate, true).Argument
 	args := argumentsOf(t.source.session.boxed, flag(change.MustExist), given, flag(change.KeepState),
 		t.source.now())
 	args.put(argChannel, wire.ChangedOf(t.Hash))
@@ -71,8 +71,8 @@ func (t *Target) Peek(ctx context.Context) (Result, error) {
 	args := argumentsOf(t.source.session.boxed)
 	args.put(argPermits, 1)
 	args.put(argNow, t.source.now())
-	if t.given != nil {
-		args.put(argGivenRate, t.given.argument)
+	if t.Given != nil {
+		args.put(argGivenRate, t.Given.Argument)
 	}
 	reply, _, err := t.run(ctx, newCall(peekScript, args))
 	if err != nil {
@@ -271,7 +271,7 @@ func (t *Target) Book(ctx context.Context, given *GivenRate, number int64, booki
 func (t *Target) rateArgs(given *GivenRate) arguments {
 	var text any = ""
 	if given != nil {
-		text = given.argument
+		text = given.Argument
 	}
 	args := argumentsOf(t.source.session.boxed)
 	args.put(argPermits, text)

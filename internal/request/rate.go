@@ -27,7 +27,7 @@ type GivenRate struct {
 	Rate     Rate
 	Replaces bool   // another rate that is set
 	text     string // for parts/plain.lua
-	argument any    // text, boxed for go-redis
+	Argument any    // text, boxed for go-redis
 }
 
 // NewGivenRate returns a GivenRate.
@@ -47,9 +47,6 @@ func (g *GivenRate) Text() string {
 	}
 	return g.text
 }
-
-// Argument returns Text, boxed for go-redis.
-func (g *GivenRate) Argument() any { return g.argument }
 
 // parseRate reads the fields rate, interval, type and keepAliveTime of a hash.
 // Java writes them, so each is checked.

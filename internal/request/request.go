@@ -37,16 +37,16 @@ type Options struct {
 // still be under way when the next one is sent.
 type Request struct {
 	identity
-	target  *Target
-	script  *redisx.Script
-	runs    []Run // of an acquire
-	permits int64 // the sum over the runs
-	records any   // for the permits, or the mark of the Source; boxed for go-redis
-	options Options
-	before  *Request    // withdraws unowned permits first; nil for a request that only does so
-	back    *Withdrawal // what it withdraws itself, nil if nothing
-	healed  bool        // heal.lua was called for it
-	drift   int64       // by which the value was wrong then
+	target   *Target
+	Releases bool  // it gives permits back
+	runs     []Run // of an acquire
+	permits  int64 // the sum over the runs
+	records  any   // for the permits, or the mark of the Source; boxed for go-redis
+	options  Options
+	before   *Request    // withdraws unowned permits first; nil for a request that only does so
+	back     *Withdrawal // what it withdraws itself, nil if nothing
+	healed   bool        // heal.lua was called for it
+	drift    int64       // by which the value was wrong then
 
 	// room lets the request of a lone caller be one allocation.
 	room room
@@ -62,7 +62,7 @@ type room struct {
 
 // Acquire returns the request for some runs. Permits that are unowned go back before.
 func (t *Target) Acquire(runs []Run, unowned *Withdrawal, options Options) *Request {
-	req := &Request{target: t, script: acquireScript, options: options}
+	req := &Request{target: t, options: options}
 	if unowned != nil {
 		req.before = t.Withdraw(unowned)
 	}
@@ -87,7 +87,7 @@ func (r *Request) makeRecords() {
 
 // Release returns the request that gives permits back. Permits that are unowned go back before.
 func (t *Target) Release(permits int64, unowned *Withdrawal) *Request {
-	req := &Request{target: t, script: releaseScript, permits: permits, records: t.source.mark}
+	req := &Request{target: t, Releases: true, permits: permits, records: t.source.mark}
 	if unowned != nil {
 		req.before = t.Withdraw(unowned)
 	}
@@ -104,9 +104,6 @@ func (r *Request) renew() {
 
 // Permits returns the permits of all callers.
 func (r *Request) Permits() int64 { return r.permits }
-
-// IsRelease reports whether the request gives permits back.
-func (r *Request) IsRelease() bool { return r.script == releaseScript }
 
 // Withdraws reports whether the request withdraws unowned permits, alone or before it does something else.
 func (r *Request) Withdraws() bool { return r.back != nil || r.before != nil }
@@ -130,7 +127,7 @@ func (r *Request) Send(ctx context.Context) (reply Reply, err error) {
 		switch {
 		case heals:
 			err = r.heal(ctx)
-		case r.IsRelease():
+		case r.Releases:
 			done = r.isDone(numbers)
 		default:
 			reply, err = newReply(numbers, len(r.runs))
@@ -153,7 +150,7 @@ func (r *Request) heal(ctx context.Context) error {
 	drift, err := r.target.heal(ctx, r.options.GivenRate)
 	r.drift += drift
 	// A record of the same name may be there. A copy that comes later is known by its number.
-	if r.healed = true; !r.IsRelease() {
+	if r.healed = true; !r.Releases {
 		r.makeRecords()
 	}
 	return err
@@ -190,14 +187,16 @@ func (r *Request) call() *redisx.Call {
 	if r.healed {
 		args.put(argHealed, 1)
 	}
-	if r.IsRelease() {
+	script := acquireScript
+	if r.Releases {
+		script = releaseScript
 		args.put(argChannel, wire.ChangedOf(r.target.Hash))
 		r.back.put(&args)
 	} else {
 		r.putRates(&args)
 	}
 	call := &r.room.call
-	call.Script, call.Args, call.Start, call.Table = r.script, args, r.start, r.options.Numbers
+	call.Script, call.Args, call.Start, call.Table = script, args, r.start, r.options.Numbers
 	if source.Runner.Confirm.Replicas > 0 {
 		call.Done = r.confirmable()
 	}
@@ -228,7 +227,7 @@ func (r *Request) confirmable() func(redisx.Reply) bool {
 	switch {
 	case r.back != nil:
 		return nil
-	case r.IsRelease():
+	case r.Releases:
 		return changedAnything
 	}
 	return func(numbers redisx.Reply) bool {

@@ -62,16 +62,16 @@ func (g *Group) settleArgs(types [MaxMembers]int) arguments {
 // given returns the text of the rate that the request sets of a limiter where none is set; nil if it
 // sets none.
 func (g *Group) given(limiter int) any {
-	rate := g.targets[limiter].given
+	rate := g.targets[limiter].Given
 	switch {
 	case rate == nil:
 		return nil
 	case g.settles == nil || g.settles[limiter].Records == "":
-		return rate.argument
+		return rate.Argument
 	case g.settles[limiter].Used <= g.settles[limiter].Reserved:
 		return nil
 	}
-	return NewGivenRate(rate.Rate, false).argument // another may have been set since then, and stays
+	return NewGivenRate(rate.Rate, false).Argument // another may have been set since then, and stays
 }
 
 // readSettled returns the numbers of each limiter.

@@ -17,9 +17,10 @@ import (
 // A Target is one limiter as a Source sees it: its name and its keys. It is a cheap handle.
 type Target struct {
 	source *Source
-	err    error  // why it cannot be used, nil if it can
-	name   string // as the caller gave it, before the name mapper
-	Hash   string // the key of the hash
+	name   string     // as the caller gave it, before the name mapper
+	Hash   string     // the key of the hash
+	Err    error      // why it cannot be used, nil if it can
+	Given  *GivenRate // the rate that acquires set; nil if they set none
 
 	// first are the keys of the type that the limiter had when this Target was
 	// made, and other those of the other type, which few Targets need. Keys and
@@ -28,8 +29,6 @@ type Target struct {
 	firstType int
 	first     boxedKeys
 	other     atomic.Pointer[boxedKeys]
-
-	given *GivenRate // the rate that acquires set; nil if they set none
 
 	// typ is the believed type of the limiter. Each script checks it, so a wrong type
 	// costs only a round trip.
@@ -43,13 +42,13 @@ type boxedKeys [3]any
 // Init makes t the limiter called name. argument is the caller's word for the name in
 // errors. given is the rate that acquires set, nil if they set none.
 func (t *Target) Init(s *Source, argument, name string, given *GivenRate) {
-	t.source, t.name, t.given = s, name, given
-	t.err = failure.Of(name, t.setKeys(argument))
+	t.source, t.name, t.Given = s, name, given
+	t.Err = failure.Of(name, t.setKeys(argument))
 }
 
 // InitRenamed makes t another limiter under a new name, or returns why the name cannot be used.
 func (t *Target) InitRenamed(other *Target, newName string) error {
-	t.source, t.name, t.given = other.source, newName, other.given
+	t.source, t.name, t.Given = other.source, newName, other.Given
 	return t.setKeys("newName")
 }
 
@@ -62,12 +61,12 @@ func (t *Target) InitBeside(s *Source, name string) {
 
 // InitUnusable makes t a limiter whose calls all return err.
 func (t *Target) InitUnusable(s *Source, name string, err error) {
-	t.source, t.name, t.err = s, name, failure.Of(name, err)
+	t.source, t.name, t.Err = s, name, failure.Of(name, err)
 }
 
 // InitWith makes t another limiter with a rate that its acquires set.
 func (t *Target) InitWith(other *Target, given *GivenRate) {
-	t.source, t.err, t.name, t.Hash, t.given = other.source, other.err, other.name, other.Hash, given
+	t.source, t.Err, t.name, t.Hash, t.Given = other.source, other.Err, other.name, other.Hash, given
 	t.firstType, t.first = other.firstType, other.first
 	// Atomics must not be copied with the struct: another goroutine may store to
 	// them meanwhile.
@@ -128,12 +127,6 @@ func (t *Target) keysOf(typ int) []any {
 
 // Name returns the name as it was given, before any mapping.
 func (t *Target) Name() string { return t.name }
-
-// Err returns why the limiter cannot be used, nil if it can.
-func (t *Target) Err() error { return t.err }
-
-// Given returns the rate that acquires set; nil if they set none.
-func (t *Target) Given() *GivenRate { return t.given }
 
 // Described returns the name, quoted, and the name that it is mapped to if that
 // differs.
