@@ -44,7 +44,7 @@ test: ## every promise once, in six to ten minutes; with ALL=1 all tests and rou
 	@$(MAKE) --no-print-directory -k -j2 $(ALL_MODULES:%=test-in/%)
 
 # The tests of one module. The library's own, of which many wait, are tested beside the others, one package of those at a time.
-# The rehearsal of a release compiles much, and takes what the processors have left.
+# The rehearsal of a release compiles much, and gives way to the others.
 $(ALL_MODULES:%=test-in/%): test-in/%:
 	@cd $* && $(if $(filter tools/release,$*),nice -n 5 )env $(GOTEST) -p $(if $(filter .,$*),$(P),1) \
 		$(if $(ALL),$(RACE),-short) ./... || { echo "failed: the tests of module $*"; exit 1; }
