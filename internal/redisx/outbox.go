@@ -234,7 +234,12 @@ func (r *Runner) afterPipeline(ctx context.Context, cmd *command, err error) err
 // sendAll sends the command of out, and then the waiting commands. It returns the
 // error of out.
 func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
-	others := o.take(out, r.maySend(out))
+	// Only the deadline of this caller ends the pipeline, if go-redis keeps it.
+	deadline, dated := out.ctx.Deadline()
+	if dated = dated && r.KeepsDeadlines; !dated {
+		deadline = time.Time{}
+	}
+	others := o.take(out, deadline)
 	if len(others) == 0 {
 		defer o.end(at)
 		return r.rdb.Process(out.ctx, out.cmd)
@@ -245,10 +250,9 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 		_ = pipe.Process(out.ctx, other.cmd)
 	}
 	// Not the context of this caller, because the commands of other callers must not end when
-	// it is cancelled, and belong to other traces. Only its deadline holds, if go-redis keeps it.
+	// it is cancelled, and belong to other traces.
 	ctx := r.Base
-	deadline, dated := out.ctx.Deadline()
-	if dated = dated && r.KeepsDeadlines; dated {
+	if dated {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
@@ -268,13 +272,6 @@ func (r *Runner) sendAll(o *outbox, at place, out *outgoing) error {
 	_, _ = pipe.Exec(ctx) // each command keeps its own error
 	sent = true
 	return out.cmd.Err()
-}
-
-// maySend reports whether a caller may send commands of other callers: it can wait
-// for their replies.
-func (r *Runner) maySend(out *outgoing) bool {
-	deadline, dated := out.ctx.Deadline()
-	return !dated || !r.KeepsDeadlines || time.Until(deadline) > leastToSend
 }
 
 // begin takes a place for a pipeline, and reports whether there is one. Guarded by
@@ -326,23 +323,26 @@ func (o *outbox) appoint() {
 	}
 }
 
-// take removes the commands of a pipeline from the outbox: the sender's own, and if
-// others is true also waiting ones, which it returns. If commands remain, another
-// caller becomes the sender.
-func (o *outbox) take(sender *outgoing, others bool) []*outgoing {
+// take removes the commands of a pipeline from the outbox: the sender's own, and waiting ones, which it
+// returns. If a deadline may end the pipeline, none of them is a command that could not be sent again. If
+// commands remain, another caller becomes the sender.
+func (o *outbox) take(sender *outgoing, deadline time.Time) (taken []*outgoing) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sender = nil
 	o.drop(sender)
-	n := 0
-	if others && o.unanswered <= maxUnanswered {
+	n, dated := 0, !deadline.IsZero()
+	if o.unanswered <= maxUnanswered && (!dated || time.Until(deadline) > leastToSend) {
 		n = min(len(o.waiting), maxPipeline-1)
 	}
-	taken := slices.Clone(o.waiting[:n])
-	o.waiting = slices.Delete(o.waiting, 0, n)
-	for _, out := range taken {
-		out.taken = true
-	}
+	taken = make([]*outgoing, 0, n)
+	left := slices.DeleteFunc(o.waiting[:n], func(out *outgoing) bool {
+		if out.taken = !dated || out.cmd.repeatable; out.taken {
+			taken = append(taken, out)
+		}
+		return out.taken
+	})
+	o.waiting = slices.Delete(o.waiting, len(left), n)
 	o.appoint()
 	return taken
 }

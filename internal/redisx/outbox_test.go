@@ -328,6 +328,26 @@ func TestADeadlineHoldsInThePipelineOfAnother(t *testing.T) {
 	c.wg.Wait()
 }
 
+// The deadline of the caller that sends a pipeline leaves no call unknown that could not be sent again.
+func TestADeadlineLeavesNoOtherCallUnknown(t *testing.T) {
+	c := newCrowd(t, pipelinesAtOnce+1, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*leastToSend)
+	defer cancel()
+	ended := c.comes(ctx, func(bool, error) {}) // it will send
+	c.waits(1)
+	c.call = counts(false)
+	c.comes(t.Context(), func(unsure bool, err error) {
+		if unsure || err != nil {
+			t.Errorf("unsure %v, %v", unsure, err)
+		}
+	})
+	c.waits(2)
+	c.look(func(o *outbox) { o.underWay[0].began = time.Time{} }) // overdue
+	<-ended
+	c.release()
+	c.wg.Wait()
+}
+
 type deadlined struct {
 	context.Context
 	at time.Time

@@ -98,7 +98,7 @@ func (r *Runner) Run(ctx context.Context, call *Call) (reply Reply, ambiguous bo
 				return reply, ambiguous || lost, err
 			}
 		}
-		lost, again := cmd.outcome(err, call.Script.repeatable)
+		lost, again := cmd.outcome(err)
 		ambiguous = ambiguous || lost
 		r.reloadNodes(ctx, err)
 		attempt = r.charged(attempt, err, start)
@@ -221,15 +221,16 @@ type command struct {
 	redis.Cmder
 	number redis.Cmd // the Cmder of most commands, which then needs no allocation of its own
 	// sent says that the command may have been sent: go-redis has read its words.
-	sent    atomic.Bool
-	confirm *redis.Cmd // the WAIT that follows it, nil if there is none
+	sent       atomic.Bool
+	repeatable bool       // Script.repeatable
+	confirm    *redis.Cmd // the WAIT that follows it, nil if there is none
 }
 
 // keysFrom is where the keys of an EVALSHA begin.
 const keysFrom = 3
 
 func newScriptCommand(ctx context.Context, call *Call, argv []any) *command {
-	cmd := &command{}
+	cmd := &command{repeatable: call.Script.repeatable}
 	if call.Table {
 		cmd.Cmder = redis.NewIntSliceCmd(ctx, argv...)
 	} else {
@@ -277,10 +278,10 @@ func (cmd *command) Args() []any {
 
 // outcome reports whether a failed command may have been carried out (lost), and
 // whether it may be sent again.
-func (cmd *command) outcome(err error, repeatable bool) (lost, again bool) {
+func (cmd *command) outcome(err error) (lost, again bool) {
 	broken, sent := replyLost(err), cmd.sent.Load()
 	lost = broken && sent
-	return lost, lost && repeatable || broken && !sent || notCarriedOut(err)
+	return lost, lost && cmd.repeatable || broken && !sent || notCarriedOut(err)
 }
 
 // A Reply has the numbers that a script replies: a single one (Brief), or a
