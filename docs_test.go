@@ -1,7 +1,12 @@
 package rratelimiter_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
@@ -271,6 +277,44 @@ func tableRow(text, name string) []string {
 		cells[i] = strings.TrimSpace(cells[i])
 	}
 	return cells
+}
+
+// As docs/tokens.md says of its gateway, the estimate counts if the answer breaks off or the user leaves, and
+// questions pass while Redis is silent.
+func TestTheGatewayWithoutAUsage(t *testing.T) {
+	server, silent := miniredis.RunT(t), redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer silent.Close()
+	user, leave := context.WithCancel(t.Context())
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if question, _ := io.ReadAll(r.Body); string(question) == "left" {
+			leave()
+			<-r.Context().Done()
+		}
+		fmt.Fprintln(w, "42.")
+	}))
+	defer model.Close()
+	gatewayOn := func(addr string) *gateway {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		client := rratelimiter.New(rdb)
+		t.Cleanup(func() { _, _ = client.Close(), rdb.Close() })
+		return newGateway(client, model.URL)
+	}
+	tokens := gatewayOn(server.Addr()).tokens.For("ann")
+	for _, c := range []struct{ addr, question, want string }{
+		{server.Addr(), "broken off", "200 42. 1498 <nil>"},
+		{silent.Addr().String(), "silent", "200 42. 1498 <nil>"},
+		{server.Addr(), "left", "502 the model does not answer 997 <nil>"},
+	} {
+		request := httptest.NewRequestWithContext(user, http.MethodPost, "/", strings.NewReader(c.question))
+		request.Header.Set("User", "ann")
+		response := httptest.NewRecorder()
+		gatewayOn(c.addr).ServeHTTP(response, request)
+		left, err := tokens.AvailablePermits(t.Context())
+		got := fmt.Sprint(response.Code, " ", strings.TrimSpace(response.Body.String()), " ", left, " ", err)
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.question, got, c.want)
+		}
+	}
 }
 
 // Every folder of the root that has Go is named in docs/architecture.md.

@@ -19,7 +19,11 @@ import (
 func onCluster(t *testing.T, mods ...func(*redis.ClusterOptions)) *env {
 	t.Helper()
 	t.Parallel()
-	c := redistest.StartCluster(t)
+	return onNodes(t, redistest.StartCluster(t), mods...)
+}
+
+func onNodes(t *testing.T, c *redistest.Cluster, mods ...func(*redis.ClusterOptions)) *env {
+	t.Helper()
 	dial := func(...func(*redis.Options)) redis.UniversalClient { return c.Client(t, mods...) }
 	s := newEnv(t, c.Client(t), dial)
 	s.cluster = c

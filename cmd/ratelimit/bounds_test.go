@@ -102,6 +102,17 @@ func TestHalfCallsEnd(t *testing.T) {
 	}
 }
 
+// A connection of gRPC ends at its age, and with it calls that last longer than the grace. The client's next
+// call makes another one.
+func TestConnectionsHaveAnAge(t *testing.T) {
+	p := start(t, "GRPC_MAX_CONNECTION_AGE=100ms", "GRPC_MAX_CONNECTION_AGE_GRACE=100ms")
+	conn, began := dial(t, p.grpc), time.Now()
+	if err := halfACall(t, conn)(); status.Code(err) != codes.Unavailable || time.Since(began) > reading/2 {
+		t.Errorf("after %v a call ends with %v", time.Since(began), err)
+	}
+	redistest.Must(ask(t.Context(), conn, "user=ann"))(t)
+}
+
 // The requests of one client have bounds.
 func TestRequestsHaveBounds(t *testing.T) {
 	p := start(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// An envoy is a running Envoy.
-type envoy struct {
+// A gateway is a running Envoy or nginx.
+type gateway struct {
 	address string
 	client  *http.Client
 }
@@ -44,7 +44,7 @@ func freeAddress(t testing.TB) string {
 
 // startEnvoy starts Envoy with a configuration, whose ports are replaced by those of addresses, and waits
 // until it listens in place of port 10000.
-func startEnvoy(t *testing.T, config string, addresses map[string]string) *envoy {
+func startEnvoy(t *testing.T, config string, addresses map[string]string) *gateway {
 	t.Helper()
 	address := freeAddress(t)
 	addresses["10000"], addresses["9901"] = address, freeAddress(t)
@@ -56,10 +56,16 @@ func startEnvoy(t *testing.T, config string, addresses map[string]string) *envoy
 	text = strings.Replace(text, "timeout: 0.02s", "timeout: 2s", 1)
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
 	writeFile(t, file, text)
+	return startGateway(t, address, redistest.Envoy.Binary(t), "--config-path", file, "--disable-hot-restart",
+		"--concurrency", "1", "--log-level", "error", "--service-cluster", "proxy")
+}
+
+// startGateway starts a program, and waits until it listens on an address.
+func startGateway(t *testing.T, address, program string, args ...string) *gateway {
+	t.Helper()
 	var out strings.Builder
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, redistest.Envoy.Binary(t), "--config-path", file, "--disable-hot-restart",
-		"--concurrency", "1", "--log-level", "error", "--service-cluster", "proxy")
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		cancel()
@@ -72,28 +78,28 @@ func startEnvoy(t *testing.T, config string, addresses map[string]string) *envoy
 			t.Log(out.String())
 		}
 	})
-	redistest.Eventually(t, "Envoy listens", func() bool {
+	redistest.Eventually(t, filepath.Base(program)+" listens", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = conn.Close()
 		}
 		return err == nil
 	})
-	return &envoy{address, &http.Client{Timeout: 10 * time.Second,
+	return &gateway{address, &http.Client{Timeout: 10 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
 // get returns the response to a request with header fields such as "foo: a, bar: b".
-func (e *envoy) get(t *testing.T, path, fields string) *http.Response {
+func (g *gateway) get(t *testing.T, path, fields string) *http.Response {
 	t.Helper()
-	url := "http://" + e.address + path
+	url := "http://" + g.address + path
 	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	for field := range strings.SplitSeq(fields, ", ") {
 		if name, value, found := strings.Cut(field, ": "); found {
 			r.Header.Set(name, value)
 		}
 	}
-	reply := redistest.Must(e.client.Do(r))(t)
+	reply := redistest.Must(g.client.Do(r))(t)
 	_ = reply.Body.Close()
 	return reply
 }
@@ -136,10 +142,45 @@ func TestTheExampleWorks(t *testing.T) {
 	}
 }
 
+// The locations of the guide work in nginx: a limit for each value of X-User, whatever it has, and one for
+// requests without it. No request passes without the service.
+func TestTheLocationsForNginxWork(t *testing.T) {
+	program, dir, p := redistest.Require(t, "nginx"), t.TempDir(), start(t)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	locations := strings.NewReplacer("127.0.0.1:8080", p.web, "http://127.0.0.1:10001", server.URL).
+		Replace(read(t, "../../examples/envoy/nginx.conf"))
+	address, temporary := freeAddress(t), ""
+	for _, module := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		temporary += module + "_temp_path " + dir + ";"
+	}
+	file := filepath.Join(dir, "nginx.conf")
+	writeFile(t, file, "daemon off; master_process off; pid "+dir+"/pid; events {}\n"+
+		"http { access_log off; "+temporary+" server { listen "+address+";\n"+locations+"}}")
+	g := startGateway(t, address, program, "-e", "stderr", "-c", file)
+	expect := func(user string, want int) {
+		t.Helper()
+		reply := g.get(t, "/", user)
+		if after := reply.Header.Get("Retry-After"); reply.StatusCode != want || (after != "") != (want == 429) {
+			t.Errorf("%s: %d, Retry-After %q, want %d", user, reply.StatusCode, after, want)
+		}
+	}
+	for _, user := range []string{"X-User: ann", "X-User: ann&x=1", "X-User: ann#", ""} {
+		for range 5 {
+			expect(user, 200)
+		}
+		expect(user, 429)
+	}
+	redistest.NoError(t, p.cmd.Process.Kill())
+	p.copied.Wait()
+	_ = p.cmd.Wait() // it was killed
+	expect("X-User: eve", 503)
+}
+
 // behindEnvoy starts the service and an Envoy with the limits and the routes of the reference service's
 // scripts, in front of an application that echoes the header field x-backend, which metadata of a quota have
 // set.
-func behindEnvoy(t *testing.T, args ...string) (*process, *envoy) {
+func behindEnvoy(t *testing.T, args ...string) (*process, *gateway) {
 	t.Helper()
 	redistest.Envoy.Binary(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +242,7 @@ func TestScriptsOfTheReference(t *testing.T) {
 
 // play sends the requests of a step: "2 /path field: value = 200 backend". A step with "settled" waits
 // after each request until its end has been charged.
-func play(t *testing.T, p *process, e *envoy, step string) {
+func play(t *testing.T, p *process, e *gateway, step string) {
 	t.Helper()
 	ask, want, _ := strings.Cut(step, " = ")
 	times := 1
@@ -248,7 +289,7 @@ type crowd struct {
 	callers                 sync.WaitGroup
 }
 
-func (e *envoy) crowd(t *testing.T) *crowd {
+func (g *gateway) crowd(t *testing.T) *crowd {
 	t.Helper()
 	c := &crowd{stopping: make(chan struct{})}
 	for range 4 {
@@ -262,7 +303,7 @@ func (e *envoy) crowd(t *testing.T) *crowd {
 				case <-pace.C:
 				}
 				start := time.Now()
-				switch e.get(t, "/load", "load: x").StatusCode {
+				switch g.get(t, "/load", "load: x").StatusCode {
 				case 200:
 					c.passed.Add(1)
 				case 429:

@@ -124,6 +124,21 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 		}
 	}
 
+	t.Run("listeners do not know the DB of NewFailoverClusterClient", func(t *testing.T) {
+		elsewhere := failover()
+		elsewhere.DB = 3
+		rdb := redis.NewFailoverClusterClient(elsewhere)
+		t.Cleanup(func() { _ = rdb.Close() })
+		stop, err := NewClient(t, rdb).RateLimiter("l").OnDeleted(t.Context(), func(string) {})
+		NoError(t, err)
+		defer stop()
+		const first, third = "__keyevent@0__:del", "__keyevent@3__:del"
+		heard := sentinel.Master.Admin().PubSubNumSub(t.Context(), first, third).Val()
+		if heard[first] == 0 || heard[third] > 0 {
+			t.Error(heard)
+		}
+	})
+
 	t.Run("a client of replicas alone is refused by Redis", func(t *testing.T) {
 		rdb := redis.NewFailoverClient(replica)
 		t.Cleanup(func() { _ = rdb.Close() })
