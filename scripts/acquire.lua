@@ -52,9 +52,9 @@ local ttl = keep <= 0 and not endless and redis.call('PTTL', KEYS[1]) or -1
 local ends = ttl >= 0 and (ttl + 1) * 1000 or MOST -- us; it expires in the ms after the last one
 local quota, spent, used, refused, idle, whole = share and share.quota, 0, 0, false, not held, true
 local answers, walked = nil, nil
--- If a call that was carried out before does not get all its permits, the rate has grown since: a request
--- that was above it, and kept no other ones back, is refused now. So in a second turn requests for more
--- than the call holds keep none back.
+-- If a call that was carried out before does not hold permits for all its requests, the rate has grown since:
+-- a request that was above the rate held back none behind it, and is now refused. So in the second turn,
+-- requests for more than the call holds hold back none.
 for turn = 1, held and 2 or 1 do
   used, refused, whole = 0, false, true
   for run = RUNS, lone and RUNS or #ARGV, 2 do

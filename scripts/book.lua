@@ -28,7 +28,7 @@ if interval > 0 and (not last or last < ARGV[3]) then
       booked = booked + count(ARGV[i + 1])
     end
   end
-  -- The field is written behind the records: a booking with its field but without its records would be lost,
+  -- The field is written after the records: a booking with its field but without its records would be lost,
   -- whereas records without the field may only be booked twice.
   redis.call('HSET', KEYS[1], field, string.format('%s %s %d 0', ARGV[3], at, booked))
 end

@@ -35,7 +35,7 @@ var (
 )
 
 // luaNumbers are the numbers above 10 that need no name: powers of two that take bytes apart, the most that
-// four bytes hold, and what makes s, ms and us of each other.
+// four bytes hold, and the factors between s, ms and us.
 var luaNumbers = []float64{256, 65536, 16777216, 4294967296, 4294967295, 1000, 1000000}
 
 var (
@@ -236,7 +236,7 @@ func (c *luaChecker) checkLoop(node any) {
 	}
 }
 
-// luaBound reports whether a limit is there before the loop begins: no function makes it, and it is not
+// luaBound reports whether a limit is known before the loop begins: no function computes it, and it is not
 // infinite.
 func luaBound(e ast.Expr) bool {
 	switch e := e.(type) {

@@ -13,10 +13,11 @@
 --                   Redis, such as a missing right, is replied as it is
 --          OTHERTYPE the limiter has the other type: send the script again with the keys of that type
 --
--- It removes expired records, brings those of the future back, and sums the value. Above LIVE records it
--- joins those of Java, and those of Go, within a thousandth of an interval, dated by the latest: so permits
--- come back by so much later at most, never earlier. A call joins up to PAGE records, and the last call sums
--- what is left. Records of reservations and leases are settled by their names, and stay.
+-- It removes expired records, dates those of the future back, and sums the value. If more than LIVE records
+-- are left, it joins those of Java, and those of Go, that lie within a thousandth of an interval, and dates
+-- them by the latest: their permits come back up to that much later, never earlier. A call joins up to PAGE
+-- records, and the last call sums the rest. Records of reservations and leases are settled by their names,
+-- and stay.
 
 -- include parts/common_time.lua
 local LIVE, MANY, DEAD, PAGE, SLICES, ZREM = 2000, 4000, 1000, 300, 1000, 100
@@ -75,7 +76,7 @@ if behind <= 0 then
       drift = believed and gone <= DEAD and interval > 0 and value - believed - back or 0
     elseif value and value <= rate then -- until all can be summed: a record holds a permit or more
       value, vouched = math.min(value + back, rate - live), true
-    else -- nothing is left, and no call of Go believes it: the next one heals again if this one does not end
+    else -- nothing is left; Go does not trust this value, and heals again if no call completes the work
       value, vouched = math.min(0, rate - live), true
       if joins then
         stored = false

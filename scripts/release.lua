@@ -24,7 +24,7 @@
 local NAMES, PAGE, TAKEN, FAR = 14, 100, 300, 1000000000000 -- FAR: late.lua
 local kind, number, given, asked, healed = ARGV[1], ARGV[3], '', false, ARGV[9] == '1'
 local withdraws, mark, timed, member = (ARGV[12] or '') ~= '', ARGV[5], at ~= ARGV[6], 1
-local summed = 1000 -- so it sums half as many as an acquire: it reads others
+local summed = 1000 -- it sums half as many records as an acquire, because find.lua reads others
 -- include parts/plain.lua
 
 local last, dated, amount, where, tail = string.match(f[5] or '', '^(%d+) (%d+) (%-?%d+) (%d+)(.*)$')

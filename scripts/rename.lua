@@ -13,7 +13,7 @@ elseif KEYS[1] == KEYS[6] then
 end
 redis.call('UNLINK', KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10])
 redis.call('RENAME', KEYS[1], KEYS[6])
-redis.pcall('HDEL', KEYS[6], 'session:' .. KEYS[4]) -- if it gets its name back: parts/write.lua
+redis.pcall('HDEL', KEYS[6], 'session:' .. KEYS[4]) -- the voucher (parts/write.lua): the old name may return
 if redis.call('EXISTS', KEYS[2]) == 1 then
   redis.call('RENAME', KEYS[2], KEYS[7])
 end

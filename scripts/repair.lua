@@ -1,5 +1,5 @@
--- repair.lua: rewrites records in one format, and drops what are none. heal.lua does the rest: it is called
--- before the first page, and after the last one.
+-- repair.lua: rewrites records in one format, and drops members that are none. heal.lua does the rest: it is
+-- called before the first page, and after the last one.
 --
 -- KEYS, ARGV[1], ARGV[6]: acquire.lua
 -- ARGV[4]  the time that the page begins with: -2^53 at first, then the first number of the last reply
@@ -10,8 +10,8 @@
 -- Reply:   {the time and the number to go on from; 1 if this was the last page; records that are left;
 --          records rewritten; records dropped}
 --
--- A record is dropped if no Redisson has written its format, or if it holds 0 permits. Its permits stay out
--- of the value until that is summed: it may be too low meanwhile, never too high. A record of the format
+-- A member is dropped if it has no format of Redisson, or if it holds 0 permits. Its permits do not return to
+-- the value until that is summed: it may be too low meanwhile, never too high. A record of the format
 -- keeps its name, by which reservations and leases are settled; a time more than an interval ahead becomes
 -- now.
 

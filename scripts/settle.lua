@@ -30,7 +30,7 @@
 -- and the records tell whether it was settled before, perhaps by another process. Settled to less, they are
 -- gone, or hold fewer permits. Settled to more, they stay, under names of their own, and other records hold
 -- the permits beyond them. While versions with different intervals take turns, records may count for another
--- version only. Permits come back out of these as well, but the value of now does not have them.
+-- version only. Permits come back out of these as well, but the current value does not count them.
 --
 -- Nothing is written before all limiters were read. The text between two lines MEMBER is repeated for each
 -- limiter, with its KEYS (scripts.go).
@@ -60,7 +60,7 @@ do
       local time, name = redis.call('ZSCORE', KEYS[3], record), record
       local ms = time and (tonumber(time) or math.huge) or -math.huge
       if extra > 0 then
-        local HALF = 128 -- of the values of a byte: the last one that is left to chance becomes another
+        local HALF = 128 -- of the values of a byte: changes the last random byte
         name = string.sub(record, 1, -6) .. string.char((string.byte(record, -5) + HALF) % 256)
           .. string.sub(record, -4)
         if not time and not settled then -- it was settled to more, if the other name is there

@@ -1,5 +1,5 @@
--- checked.lua: sets due: the records are to be summed, for ten seconds or an interval have passed since the
--- field `checked` was written. The first look only writes it.
+-- checked.lua: sets due if the records are to be summed: ten seconds, or an interval if that is longer, have
+-- passed since the field `checked` was written. The first look only writes the field.
 
 local TEN = 10000 -- ms
 local due, piece = false, math.max(TEN, interval)

@@ -1,5 +1,5 @@
--- common_time.lua: the time for the common case, without a function: now in ms, us (those beyond now), at
--- (now as a text).
+-- common_time.lua: sets the time, that of ARGV[6] or of the server: now in ms, us beyond it, and at, which is
+-- now as a text.
 
 local at, us, now = ARGV[6] or '', 0, nil
 if at == '' then

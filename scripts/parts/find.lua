@@ -7,18 +7,19 @@
 -- so none counts as own.
 --
 -- A withdrawal takes this Client's newest records up to the time of its grant, and then the oldest ones.
--- Where records have no mark, those of exactly that time count as own ones. Later records are left alone, for
--- those of the grant may have been cleared. A release of another Client may also have taken them, and left as
--- many permits in later records. Then what the withdrawal does not find comes back with these, up to an
--- interval later. But heal.lua may have joined the record with others of the same thousandth of an interval,
--- dated by the latest. So if no record has its time, the end of that thousandth counts as its time.
+-- Where records have no mark, those of exactly that time count as own ones. Later records are left alone,
+-- because the records of the grant may have been cleared. A release of another Client may also have taken
+-- them, and left as many permits in later records. Then what the withdrawal does not find comes back with
+-- these, up to an interval later. But heal.lua may have joined the record with others of the same thousandth
+-- of an interval, dated by the latest. So if no record has its time, the end of that thousandth counts as its
+-- time.
 --
 -- A reservation is settled by the names of its records. So a release takes them only where all other records
 -- hold too few permits, as for permits that were reserved and used, and a withdrawal takes none but its own,
 -- by their names. Permits of a lease that has not ended are not out: the Client that took them hands out what
 -- is left, so that it would be granted twice.
 --
--- A call takes some TAKEN records: the next one takes more.
+-- A call takes about TAKEN records, and the next call takes more.
 --
 -- Before it: withdraws, where (the time of the grant), live (how many records count), and left, the permits
 -- to be found. After it: whole, the records that hold them; left, the permits that it has not found, below

@@ -2,7 +2,7 @@
 -- the request as sent again, or as a late copy that no caller waits for: it is judged by the permits that
 -- it was granted before, none for a late copy. A number that is FAR ahead cannot be one of this Client, and
 -- is overwritten. The reply says that it may look again in a moment: even if another client has written the
--- field, this Client must not ask without a break.
+-- field, this Client must not ask without a pause.
 --
 -- After it, held are these permits, nil for a new request; later are the us until it may look again.
 

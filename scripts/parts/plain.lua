@@ -31,8 +31,8 @@
 -- asked, a caller asks for numbers; member, the number of the limiter; summed, the records that were read
 -- for the limiters before it; at, now and us (common_time.lua), and timed, if they are the server's. A script
 -- that only reads calls errors.lua first; healed is true, and member nil. Then nothing is written, and what
--- is left is what heal.lua would leave, unless more than MANY records must be summed: then it is by the value
--- string, and at most what a permit in each of them leaves.
+-- is left is what heal.lua would leave, unless more than MANY records must be summed: then it is that of the
+-- value string, and at most the rate less a permit for each record.
 -- After it:
 --   rate, interval, keep, own  the configuration; set, it is to be written; replaces, in place of another one
 --   endless         with it the hash loses its time to live: it has that of a keep alive, or of no rate

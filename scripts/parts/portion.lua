@@ -23,7 +23,7 @@
 --   paced   quota is less than the portion leaves, and more of the portion may be taken soon
 --   beside  some permits are left to Java
 --   java    the permits that Java has taken; nil if they were not counted
---   wants   the permits that they want, a text
+--   wants   the permits that callers of this Client want, a text
 --   crowd   the entries of the other Clients in the field
 --   till    until when the entry of this Client counts, 0 if it wants another number now
 

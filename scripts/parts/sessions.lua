@@ -4,8 +4,8 @@
 -- of their records; for a release 1 if there may be more to give back, else 0. Numbers have 16 digits, so
 -- that comparing them as texts compares them as numbers. Java ignores the fields.
 --
--- Before it: f[5], the session, is not of these ten seconds. A new session looks, and then one looks once a
--- minute. Those that were not used for a minute go, if there are more than eight, which are not worth it.
+-- Before it: f[5], the session, is not of these ten seconds. A session looks when it is new, and then once a
+-- minute. It removes those that were not used for a minute, unless there are only eight, which do no harm.
 
 do
   local MINUTE, BEGINS, ENDS = 60000, 18, 30 -- ms: SessionLife of internal/request; the time in a session

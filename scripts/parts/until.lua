@@ -4,8 +4,8 @@
 -- call; pages are the pages of records that were read for all limiters.
 --
 -- If all records hold fewer permits than the value says are missing, the value is wrong, and if they are
--- too many to be read at once, they must be joined first: heal.lua. After it, or where other limiters took
--- the pages, the time of the last record that was read is a lower bound, and wait is below 0 then.
+-- too many to be read at once, they must be joined first: heal.lua. After that, or where other limiters took
+-- the pages, the time of the last record that was read is a lower bound, and wait is then below 0.
 
 local PAGE, PAGES, STEPS = 100, 20, 11 -- 2^STEPS is more than PAGE * PAGES
 local need = n - value + spent
