@@ -53,7 +53,7 @@ func read(t *testing.T, file string) string {
 func TestBlocks(t *testing.T) {
 	var files []string
 	const dirs = ". limit limit/fixedwindow limit/limittest limit/rules rlock httplimit grpclimit " +
-		"otellimit cmd/rrl/web"
+		"otellimit cmd/rrl/web limit/tokenbucket"
 	for dir := range strings.FieldsSeq(dirs) {
 		found, err := filepath.Glob(filepath.Join(dir, "example*_test.go"))
 		if err != nil || len(found) == 0 {
