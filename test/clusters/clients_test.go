@@ -133,9 +133,9 @@ func TestEveryKindOfClientIsServed(t *testing.T) {
 		NoError(t, err)
 		defer stop()
 		const first, third = "__keyevent@0__:del", "__keyevent@3__:del"
-		heard := sentinel.Master.Admin().PubSubNumSub(t.Context(), first, third).Val()
-		if heard[first] == 0 || heard[third] > 0 {
-			t.Error(heard)
+		subscribers := sentinel.Master.Admin().PubSubNumSub(t.Context(), first, third).Val()
+		if subscribers[first] == 0 || subscribers[third] > 0 {
+			t.Error(subscribers)
 		}
 	})
 
