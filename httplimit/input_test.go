@@ -94,7 +94,6 @@ func TestInvalidArguments(t *testing.T) {
 	}
 }
 
-// New refuses a misconfigured limiter.
 func TestMisconfiguredLimiter(t *testing.T) {
 	_, err := httplimit.New(wrong{newMemory(t, 1, time.Second)}, all)
 	if !errors.Is(err, limit.ErrMisconfigured) {
@@ -102,7 +101,6 @@ func TestMisconfiguredLimiter(t *testing.T) {
 	}
 }
 
-// The bounds of arguments are allowed.
 func TestBounds(t *testing.T) {
 	hook := func(*http.Request, httplimit.Decision) {}
 	newMiddleware(t, newMemory(t, 1, time.Second), all, httplimit.WithTimeout(time.Millisecond),

@@ -139,7 +139,6 @@ func TestRefusalDelaysTheNextRequest(t *testing.T) {
 	}
 }
 
-// A refusal delays requests to its host only.
 func TestRefusalDelaysOneHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{responses: []*http.Response{response(429, "Retry-After", "30")}}

@@ -38,7 +38,7 @@ var algorithms = []struct {
 	{"fixedwindow.Calendar", []string{"fixedwindow/calendar.lua"}, formtest.Suite{
 		Kind: limittest.FixedWindow, Worst: 2, Fixed: true,
 		New: func(rate int64, _ time.Duration) formtest.Algorithm {
-			// It is 23:00 there.
+			// In this zone it is 23:00 now.
 			zone := time.FixedZone("", 23*60*60-int(time.Now().Unix()%(24*60*60)))
 			return formtest.Of(fixedwindow.Calendar{Rate: rate, Unit: fixedwindow.Day, Location: zone})
 		},
@@ -97,7 +97,6 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// A limiter in memory allocates nothing while it is used.
 func TestMemoryAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
 	for _, a := range algorithms {

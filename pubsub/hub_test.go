@@ -268,7 +268,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 }
 
 func heap() uint64 {
-	debug.FreeOSMemory() // collects garbage, too
+	debug.FreeOSMemory() // also collects garbage
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

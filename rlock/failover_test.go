@@ -40,7 +40,7 @@ func TestFailover(t *testing.T) {
 	replicated := must(safe.FencedLock(outlives).Lock(within(t)))(t)
 	NoError(t, pass(within(t), safe.FencedLock(twice)))
 
-	// From now on the replica hears of nothing, and may not ask for it.
+	// From now on the replica receives nothing, and may not ask for it.
 	master := group.Master.Admin()
 	NoError(t, master.Do(t.Context(), "ACL", "SETUSER", "default", "-psync", "-sync", "-replconf").Err())
 	NoError(t, master.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())

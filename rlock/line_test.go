@@ -199,7 +199,7 @@ func TestCallersLeaveASilentServerInTime(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			// Left to go-redis it would take minutes.
+			// go-redis alone would give up after minutes.
 			p := newPlay(onRedis(t, func(o *redis.Options) {
 				o.PoolSize, o.ReadTimeout = 1, 5*time.Minute
 				o.ContextTimeoutEnabled = strings.Contains(what, "caller's")

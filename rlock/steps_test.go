@@ -148,7 +148,7 @@ var steps = map[string]func(p *play, ctx context.Context, words []string) error{
 		return p.look.Do(ctx, command...).Err()
 	},
 
-	"deny": func(p *play, _ context.Context, words []string) error { // a command, or scripts of so many keys
+	"deny": func(p *play, _ context.Context, words []string) error { // a command, or scripts of n keys
 		p.mini.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
 			deny := command == words[0] || command == "EVALSHA" && args[1] == words[0]
 			if deny {

@@ -35,7 +35,7 @@ type play struct {
 	before   int64                    // commands that were sent before that
 	proxy    *redistest.Proxy         // of the processes o and p
 	silence  time.Duration            // how long these wait for a reply
-	release  func()                   // lets pass what is held
+	release  func()                   // releases what is held
 	rest     chan struct{}            // what the server keeps back until it is closed
 	peer     *javapeer.Peer           // in which the processes are that javas names by their letters
 	javas    string

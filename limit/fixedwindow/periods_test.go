@@ -59,7 +59,7 @@ func TestPeriods(t *testing.T) {
 		{"America/Sao_Paulo", Day, "", "2018-02-18 02:30", "2018-02-17 02:00", "2018-02-18 03:00"},
 		{"America/Havana", Day, "", "2024-11-03 04:30", "2024-11-03 04:00", "2024-11-04 05:00"},
 		{"America/St_Johns", Day, "", "2010-11-07 03:00", "2010-11-07 02:30", "2010-11-08 03:30"},
-		// A whole day skipped, 2011-12-30: the day before ends when the day behind begins.
+		// A whole day skipped, 2011-12-30: the day before ends when the day after begins.
 		{"Pacific/Apia", Day, "", "2011-12-30 09:59", "2011-12-29 10:00", "2011-12-30 10:00"},
 		{"Pacific/Apia", Day, "", "2011-12-30 10:00", "2011-12-30 10:00", "2011-12-31 10:00"},
 		{"Pacific/Apia", Month, "2011-10-30 12:00", "2011-12-30 10:00",

@@ -56,7 +56,6 @@ func TestAStoppedProcessResumesAtItsPace(t *testing.T) {
 	})
 }
 
-// A turn that is returned after it has passed is not granted again.
 func TestATurnReturnedLateIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := Queue{Rate: 10, Interval: time.Second, Capacity: 5}

@@ -40,7 +40,7 @@ rules:
 `
 
 func TestTheMostSpecificRuleWins(t *testing.T) {
-	// Without a condition of rest, staff would never apply behind it.
+	// Without a condition of rest, staff would never apply after it.
 	text := strings.Replace(manyRules, "{name: rest,", "{name: rest, match: {headers: {X-Staff: false}},", 1)
 	r := inMemory(t, text)
 	user := known("alice")

@@ -41,7 +41,6 @@ func TestDependenciesAreFew(t *testing.T) {
 	}
 }
 
-// docs/operations.md names the defaults of go-redis.
 func TestThePageHasTheDefaultsOfGoRedis(t *testing.T) {
 	page := string(redistest.Must(os.ReadFile("../../docs/operations.md"))(t))
 	one, cluster := redis.NewClient(&redis.Options{}), redis.NewClusterClient(&redis.ClusterOptions{})

@@ -26,7 +26,6 @@ func TestOneAcquireIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// A dial that times out is not the end of a context.
 func TestADialThatTimesOutEndsNoContext(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -23,7 +23,7 @@ func TestLostRequestsAreSentAgain(t *testing.T) {
 	} {
 		n := NewProxied(t, 10, time.Hour)
 		h := Failing(n.RDB, err)
-		// Also what must not be done twice is sent again: it was not done.
+		// Even a request that must not be done twice is sent again, because it was not done.
 		if e := No(n.TrySetRate(t.Context(), Overall, 5, time.Hour)); e != nil || len(h.Sent) < 2 {
 			t.Errorf("%v: TrySetRate %v, sent %q", err, e, h.Sent)
 		}

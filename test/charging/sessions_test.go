@@ -21,9 +21,8 @@ const (
 	mayStay    = 8 // fields of sessions unused for a minute
 )
 
-// A Client leaves one field in a limiter, however many RateLimiters it makes, and
-// however long it is away in between. One more is of all releases that took others'
-// records.
+// A Client leaves one field in a limiter, however many RateLimiters it makes, and however long it is away in
+// between. Releases that took records of other Clients share one more.
 func TestAClientHasOneSession(t *testing.T) {
 	for _, pause := range []int64{1, 59_000, 61_000} {
 		t.Run(fmt.Sprintf("used every %d ms", pause), func(t *testing.T) {
@@ -55,7 +54,6 @@ func TestAClientHasOneSession(t *testing.T) {
 	}
 }
 
-// A session costs a hash at most 100 bytes.
 func TestASessionCostsAtMostAHundredBytes(t *testing.T) {
 	const most = 100
 	s := redistest.Start(t)
@@ -80,13 +78,12 @@ func TestASessionCostsAtMostAHundredBytes(t *testing.T) {
 	if many-one > 100*most {
 		t.Errorf("100 sessions cost %d bytes", many-one)
 	}
-	// Redis has another form for so many
+	// Redis encodes a hash of this size in another way
 	t.Logf("of 1000 more each costs %d bytes", (join(1000)-many)/1000)
 }
 
-// The fields of Clients that have gone are swept out: all that were unused for
-// a minute, by the first request of a new Client, and of one that goes on by that
-// after a minute. Those of Clients that are in use stay, and a few do no harm.
+// The first request of a new Client, and one a minute of a Client that goes on, removes the fields that were
+// unused for a minute. Those of Clients that are in use stay, and a few do no harm.
 func TestFieldsOfClientsThatHaveGoneAreSwept(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		l := b.NewLimiter(Overall, 1000, time.Hour)

@@ -39,7 +39,7 @@ type server struct {
 type player struct {
 	*Bench
 	s        *server
-	full, by *rratelimiter.Client // may do everything, and does what is behind the bar
+	full, by *rratelimiter.Client // has all rights; does the steps after the bar
 	id       string               // of a reservation
 	real     bool                 // the time is that of the server
 }

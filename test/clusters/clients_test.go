@@ -59,8 +59,8 @@ type (
 	embedsCluster struct{ *redis.ClusterClient }
 )
 
-// Every client of go-redis will do, also one that reads from replicas: the library
-// asks the master all the same, for a replica may not have the last grant yet.
+// Every client of go-redis works, even one that reads from replicas: the library always asks the master,
+// because a replica may lack the last grant.
 func TestEveryKindOfClientIsServed(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	const events = "--notify-keyspace-events"

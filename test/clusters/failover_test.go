@@ -46,9 +46,8 @@ func goesOn(t *testing.T, l, other *rratelimiter.RateLimiter, out int64) (took t
 	return took
 }
 
-// Over an orderly failover and over the death of a master a limiter on a cluster goes
-// on with the settings that go-redis has by default: as soon as the replica has the
-// slots, for the library has go-redis ask for them.
+// A limiter on a cluster survives an orderly failover and the death of a master with the default settings of
+// go-redis: it goes on as soon as the replica has the slots, because the library makes go-redis ask for them.
 func TestALimiterGoesOnOverFailoversOfACluster(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),

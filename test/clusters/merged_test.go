@@ -106,7 +106,7 @@ func (u *users) come(callers int) (end func()) {
 				switch err := Yes(u.limiters[i].TryAcquire(u.Context(), 1, 0)); {
 				case err == nil:
 					u.granted[i].Add(1)
-				case !redis.IsTryAgainError(err): // which a move brings that takes longer than 3 s
+				case !redis.IsTryAgainError(err): // from a move that takes longer than 3 s
 					u.Error(err)
 					return
 				}

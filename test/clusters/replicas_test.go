@@ -235,8 +235,7 @@ func TestALostConfirmationIsChargedOnce(t *testing.T) {
 	}
 }
 
-// A copy of a request changes nothing any more. Its WAIT is for the first copy all
-// the same, though another connection wrote that.
+// A copy of a request changes nothing. Its WAIT still covers the first copy, which another connection wrote.
 func TestACopyWaitsForReplicasToo(t *testing.T) {
 	t.Run("default", copyWaits)
 	for _, release := range redistest.Releases { // since Redis 7.2 a copy that only reads would not

@@ -93,7 +93,7 @@ func TestABookingThatWasGivenBackIsNotMadeAgain(t *testing.T) {
 	other.Has(6)
 }
 
-// A copy of a booking that arrives behind a later booking books nothing.
+// A copy of a booking that arrives after a later booking books nothing.
 func TestALateCopyOfABooking(t *testing.T) {
 	c := newCutOff(t)
 	c.grants(4)

@@ -69,8 +69,8 @@ func reserves(p *play, l *rratelimiter.RateLimiter, granted bool) {
 	WantErr(p, l.Release(ctx, 10), context.DeadlineExceeded)
 }
 
-// After three failures in a row Redis is left alone, but for one probe at a time. When
-// it is back, the circuit closes, and the hook reports both.
+// After three failures in a row Redis gets only one probe at a time. When it is back, the circuit closes, and
+// the hook reports both.
 func TestTheCircuitOpensAndCloses(t *testing.T) {
 	plays(t, "client allow; silent; take 1 after 250ms; well; take 1 after 250ms; well; take 1 after 250ms",
 		func(p *play) {

@@ -130,7 +130,7 @@ func onEachServer(t *testing.T, rdb redis.UniversalClient, dead *redistest.Serve
 	t.Helper()
 	const each = 3
 	c := NewClient(t, rdb, rratelimiter.WithFallback(rratelimiter.FallbackDeny),
-		rratelimiter.WithBudget(time.Second)) // more than a busy machine makes of a reply
+		rratelimiter.WithBudget(time.Second)) // longer than a reply takes on a busy machine
 	limiters := map[bool][]*rratelimiter.RateLimiter{} // by whether their server will be away
 	for i := 0; len(limiters[true]) < each || len(limiters[false]) < each; i++ {
 		l := c.RateLimiter(redistest.Name(t) + strconv.Itoa(i))

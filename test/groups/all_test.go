@@ -246,7 +246,6 @@ func TestAllNamesTheOneThatIsWrong(t *testing.T) {
 	})
 }
 
-// Bad input is met at the door.
 func TestAllRefusesBadArguments(t *testing.T) {
 	s := redistest.Start(t)
 	b := NewBench(t, s.Client(t), s.Admin())
@@ -291,7 +290,6 @@ func TestAllRefusesBadArguments(t *testing.T) {
 	}
 }
 
-// On a cluster all names must have one hash tag.
 func TestAllNeedsOneHashTagOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	c := NewClient(t, cluster.Client(t))

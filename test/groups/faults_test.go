@@ -88,7 +88,7 @@ func TestGroupsFailInTimeWhenAServerStops(t *testing.T) {
 			return err == nil && r.Remaining >= 8
 		})
 	}
-	since := time.Now() // it is so since then: what a late reply tells of goes back after it
+	since := time.Now() // when this began: late replies cause withdrawals afterwards
 	Until(t, func() bool {
 		for i, want := range []int64{9, 9, 9} {
 			if r, err := tr.each[i].Peek(t.Context()); err != nil || r.Remaining != want {

@@ -87,7 +87,6 @@ func TestCallersOfAGroupShareCalls(t *testing.T) {
 	}
 }
 
-// Each caller of a shared call gets its own numbers.
 func TestCallersOfASharedCallGetTheirNumbers(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
 		g := c.Client.All(c.Client.RateLimiter("one").WithRate(10, time.Minute),

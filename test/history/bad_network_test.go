@@ -20,7 +20,7 @@ const tooLate = 80 * time.Millisecond
 type badNetwork struct {
 	rdb   *redis.Client
 	proxy *redistest.Proxy
-	clear func() // ends the faults; everything that was held has gone out then
+	clear func() // ends the faults, and lets everything that was held go out
 }
 
 // newBadNetwork returns a client of s behind a bad network. attempts is how often go-redis
@@ -41,9 +41,9 @@ func newBadNetwork(t *testing.T, s *redistest.Server, attempts int, slow time.Du
 		all.Wait()
 		p.Delay(0)
 		p.SwallowReply(0)
-		p.Cut() // what waits for a reply that does not come knows it now
+		p.Cut() // callers that wait for a lost reply learn of it now
 		var pings sync.WaitGroup
-		for range 40 { // and the connections that were cut are found out
+		for range 40 { // until the connections that were cut are noticed
 			pings.Go(func() { _ = rdb.Ping(context.Background()).Err() })
 		}
 		pings.Wait()
@@ -80,7 +80,7 @@ func storm(p *redistest.Proxy, slow time.Duration, random *rand.Rand, all *sync.
 			})
 		case 1: // before or after it is done
 			p.Cut()
-		case 2: // the first copy is on its way, the second one overtakes it, and perhaps a third one that one
+		case 2: // the second copy overtakes the first, and perhaps a third copy the second
 			for range 1 + random.IntN(2) {
 				letOut := p.HoldNext(1, runsScript)
 				pause(ms(8))

@@ -143,7 +143,7 @@ func reads(l *Limiter) (r rratelimiter.Result, c rratelimiter.Config, err, confi
 	}
 	c, configErr = l.Config(b.Context())
 	expected(b, configErr)
-	if configErr == nil && err == nil && c.Rate != r.Limit && c.Rate <= 1<<53 { // Lua knows no more
+	if configErr == nil && err == nil && c.Rate != r.Limit && c.Rate <= 1<<53 { // Lua is exact up to here
 		b.Fatalf("%+v, %+v", c, r)
 	}
 	return r, c, err, configErr

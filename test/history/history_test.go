@@ -260,7 +260,7 @@ func (c *sharedClock) answered(cmd redis.Cmder, err error) {
 // records of format fI.
 func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients int) *history {
 	h := &history{T: t, seed: rand.Uint64()}
-	// The model knows no permits that are left to Java for a moment.
+	// The model does not know of permits that are left to Java for a moment.
 	opts := []rratelimiter.Option{rratelimiter.WithClock(clock), rratelimiter.WithGoOnly()}
 	if h.fI = h.seed%2 == 0; h.fI {
 		opts = append(opts, rratelimiter.WithRedisson(FI))

@@ -42,11 +42,11 @@ type way struct {
 	reserves bool          // callers also reserve
 	others   bool          // some callers give back by a Client that has not granted it
 	unmarked bool          // records have no mark of a Client
-	slow     time.Duration // how many times slower all goes, for a busy machine
+	slow     time.Duration // the factor by which everything is slower, for a busy machine
 }
 
 // Nothing is lost over a bad network, on which replies are lost, late or doubled and connections break, and
-// where callers leave. Releases are insisted on, until it is known that they were done. Where callers that
+// where callers leave. Releases are repeated until they are known to be done. Where callers that
 // give back leave, each such release was done, or it was not, but no other permits are lost. Where Clients
 // also give back what other Clients were granted, releases take the records of lost replies, and no
 // withdrawal gives back what a caller holds.
@@ -277,7 +277,7 @@ func (g *books) takes(w way, l acquirer, n int64, random *rand.Rand) bool {
 func (g *books) counts(w way, ok bool, n int64, err error) bool {
 	switch {
 	case err != nil:
-		g.failed.Add(1) // it holds nothing, for ever
+		g.failed.Add(1) // it never holds anything
 		if w.calm && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rratelimiter.ErrNoAnswer) {
 			g.Errorf("acquire %d: %v", n, err)
 		}

@@ -37,7 +37,7 @@ func TestKeyedSetsTheRate(t *testing.T) {
 				b.Fatalf("allow: %+v, %v", r, err)
 			}
 		})
-		if sent > 2 { // the script by its hash, and whole
+		if sent > 2 { // the script by its hash, then in full
 			b.Errorf("%d commands", sent)
 		}
 		hash := b.Look.HGetAll(b.Context(), l.Name()).Val()

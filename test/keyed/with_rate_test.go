@@ -34,7 +34,6 @@ func TestWithRateOfAKeyKeepsTheName(t *testing.T) {
 	})
 }
 
-// Limiters with a rate are members of a Group beside others.
 func TestWithRateIsAMemberOfAGroup(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		plain := b.NewLimiter(Overall, 9, time.Minute)

@@ -69,7 +69,6 @@ var redissonCases = map[string]string{
 		"release 10; left 10; release 0; left 10; release -1 no",
 }
 
-// Our limiter passes the cases of Redisson's own test.
 func TestCasesOfRedisson(t *testing.T) {
 	t.Parallel()
 	for name, steps := range redissonCases {

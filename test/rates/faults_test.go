@@ -37,7 +37,7 @@ func TestB10RenameTakesThePermitsAlong(t *testing.T) {
 	}
 }
 
-// B9, B10: a value is not taken for right because it was, under a name that the limiter gets back.
+// B9, B10: a limiter that gets its old name back does not trust the value that it had under it.
 func TestANameThatComesBackVouchesForNothing(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		l, ctx := b.NewLimiter(PerClient, 10, time.Minute), b.Context()

@@ -212,7 +212,7 @@ func TestPausesEndWithTheLimiter(t *testing.T) {
 	})
 }
 
-// Beside a Java whose clock is ahead Go finds no expired record, and checks the value all the same.
+// Beside a Java whose clock is ahead Go finds no expired record, but still checks the value.
 func TestAWrongValueIsFoundBesideAFastClock(t *testing.T) {
 	const pause = 50 * time.Millisecond
 	for what, call := range map[string]func(l *Limiter){

@@ -155,7 +155,6 @@ func TestKeepAliveSlides(t *testing.T) {
 	}
 }
 
-// If many callers set the rate at once, exactly one gets true.
 func TestOneOfManySetsTheRate(t *testing.T) {
 	s := redistest.Start(t)
 	b := NewBench(t, s.Client(t), s.Admin())

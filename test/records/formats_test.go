@@ -112,7 +112,6 @@ func TestAReleaseKeepsRecordsApart(t *testing.T) {
 	})
 }
 
-// The version of Redisson decides which records are written.
 func TestWithRedissonDecidesTheFormat(t *testing.T) {
 	rdb := redistest.MiniClient(t, redistest.Mini(t))
 	for version, size := range map[string]int{

@@ -11,7 +11,6 @@ import (
 // The specs here go into the corners of the scripts: many records, odd bytes, and
 // the leftovers of other clients.
 
-// TTL of an own pair outlives its records, whatever the interval.
 func TestAnOwnPairOutlivesItsRecords(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		ctx := b.Context()
@@ -60,7 +59,6 @@ func TestKeepStateCountsWhatCounts(t *testing.T) {
 	})
 }
 
-// A time to live counts from the moment when the rate is set.
 func TestSettingARateStartsTheTimeToLive(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		ctx := b.Context()

@@ -40,7 +40,7 @@ func TestRepairBringsRecordsIntoOneFormat(t *testing.T) {
 			b.SetKey(l.ValueKey(), 85)
 			other := int64(len(JavaRecords) - 1) // one of them has the format already
 			if f.Since == FI {
-				other = 5 // those of Java are not such as a later Java can read
+				other = 5 // a later Java cannot read those of this one
 			}
 			repairs(l, rratelimiter.Repaired{Records: 5, Rewritten: other})
 			for i, z := range b.Look.ZRangeWithScores(b.Context(), l.PermitsKey(), 0, -1).Val() {

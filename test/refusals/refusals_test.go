@@ -129,7 +129,6 @@ func TestReadsLeaveRefusalsInMemory(t *testing.T) {
 	}
 }
 
-// Permits that another process gives back are granted within a millisecond.
 func TestWritesOfOtherProcessesCountWithinAMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.MiniClient(t, redistest.Mini(t))

@@ -30,7 +30,6 @@ func TestGarbageIsNoID(t *testing.T) {
 	})
 }
 
-// An ID that names another limiter takes nothing out of its records.
 func TestAnIDOfAnotherLimiterGivesNothingBack(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		l, other := b.NewLimiter(Overall, 100, time.Minute), b.NewLimiter(Overall, 100, time.Minute)

@@ -85,10 +85,9 @@ func TestRepairCorrectsTheValueBesideReservations(t *testing.T) {
 	})
 }
 
-// A release that finds nothing but reservations ends.
 func TestAReleaseBesideManyReservationsEnds(t *testing.T) {
 	onRedis(t, func(b *Bench) {
-		const rate, many = 10_000, 2200 // more than it reads from the oldest on
+		const rate, many = 10_000, 2200 // more records than it reads, from the oldest on
 		l := b.NewLimiter(Overall, rate, time.Hour)
 		for range many {
 			reserve(l, 1)

@@ -31,7 +31,7 @@ func TestCopies(t *testing.T) {
 			for _, way := range ways {
 				play := func(t *testing.T) { copiesOn(t, server, way, row) }
 				if !hasStep(row, way.without) && !t.Run(way.name, play) {
-					break // the others would wait for as long
+					break // each further way would wait as long
 				}
 			}
 		})

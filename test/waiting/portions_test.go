@@ -144,7 +144,7 @@ func shareByTheirWaiters(c *Limiter, callers []int, trip time.Duration) {
 	if used := float64(sum) * step.Seconds() / (rate * span); used < leastUsed {
 		c.Errorf("%.3f of the limit was used", used)
 	}
-	// The last permit of a turn may come behind the pause between the bursts of two intervals: four bursts in
+	// The last permit of a turn may come after the pause between the bursts of two intervals: four bursts in
 	// eighths of an interval leave five eighths.
 	longest := max(2*time.Second, turn+time.Second*5/8)
 	for i, l := range loops {

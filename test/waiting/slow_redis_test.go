@@ -56,7 +56,6 @@ func TestTheEndOfOneCallerIsNoResultOfOthers(t *testing.T) {
 	}
 }
 
-// One connection that hangs does not hold up those that come later.
 func TestOneConnectionThatHangsDelaysNoOther(t *testing.T) {
 	n := NewProxied(t, 10, time.Hour, func(o *redis.Options) { o.ReadTimeout = 20 * time.Second })
 	n.Proxy.HoldNext(1, IsScript)

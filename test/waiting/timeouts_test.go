@@ -54,7 +54,6 @@ func TestCloseAnswersAtOnce(t *testing.T) {
 	})
 }
 
-// Every method returns when its context ends, and says so.
 func TestMethodsEndWithTheirContext(t *testing.T) {
 	const bound = 200 * time.Millisecond
 	for _, kept := range []bool{false, true} {

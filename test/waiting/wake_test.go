@@ -74,7 +74,6 @@ func TestCallersThatNeverWaitSubscribeNothing(t *testing.T) {
 	Until(t, func() bool { return subscribers(t, s.Admin()) == 0 })
 }
 
-// Permits that a Repair of another Client frees wake the line.
 func TestARepairWakesTheLine(t *testing.T) {
 	s := redistest.Start(t)
 	l, look := full(t, s.Client(t)), s.Admin()
@@ -89,8 +88,8 @@ func TestARepairWakesTheLine(t *testing.T) {
 	}
 }
 
-// With keyspace notifications on, what Java does wakes as well: it sets the
-// value when it gives permits back, and deletes it when it sets a rate.
+// With keyspace notifications on, changes by Java also wake the line: it sets the value when it gives permits
+// back, and deletes it when it sets a rate.
 func TestChangesByJavaWakeTheLine(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "K$g")
 	for name, java := range map[string]func(rdb redis.Pipeliner, hash string){
