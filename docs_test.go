@@ -46,10 +46,9 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// The Go blocks of README.md and docs/ are pieces of the examples, which are
-// compiled and run. A whole program is a file of the examples with another name
-// for its package and its function. Examples of other modules are but text here; their
-// own tests run them.
+// The Go blocks of README.md and docs/ are pieces of the examples, which are compiled and run. A whole
+// program is a file of the examples with another name for its package and its function. Examples of other
+// modules are but text here; their own tests run them.
 func TestBlocks(t *testing.T) {
 	var files []string
 	const dirs = ". limit limit/fixedwindow limit/limittest limit/rules rlock httplimit grpclimit " +

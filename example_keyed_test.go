@@ -54,8 +54,7 @@ func ExampleKeyed_For() {
 	// 2h0m0s <nil>
 }
 
-// Permits that a customer has taken stay counted when the plan changes: the plans have one
-// name.
+// Permits that a customer has taken stay counted when the plan changes: the plans have one name.
 func ExampleClient_Keyed_plans() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
@@ -111,8 +110,7 @@ func ExampleClient_All() {
 	//      {sms}:minute:[alice] 3 of 8
 }
 
-// A user has 2 requests a minute, and all users together have 3. Both is one limit to
-// middleware.
+// A user has 2 requests a minute, and all users together have 3. Both is one limit to middleware.
 func ExampleGroup() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})

@@ -12,10 +12,9 @@ import (
 	"github.com/redisson-go/rratelimiter"
 )
 
-// The Go blocks of README.md and docs/ stand here and in the other example files;
-// TestBlocks compares them. The server of the examples is the one of TestMain. An example
-// has no helpers but those in its own file, and then it is alone there: so pkg.go.dev shows
-// all that it takes.
+// The Go blocks of README.md and docs/ stand here and in the other example files; TestBlocks compares them.
+// The server of the examples is the one of TestMain. An example has no helpers but those in its own file, and
+// then it is alone there: so pkg.go.dev shows all that it takes.
 
 func ExampleRateLimiter_TryAcquire() {
 	ctx := context.Background()
@@ -191,8 +190,7 @@ func ExampleRateLimiter_Allow() {
 	// false 0 of 2 retry after 1h0m0s
 }
 
-// The acquires set the rate: at first, when the program has another one, and when Redis has
-// lost it.
+// The acquires set the rate: at first, when the program has another one, and when Redis has lost it.
 func ExampleRateLimiter_WithRate() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})

@@ -75,8 +75,7 @@ func findNothing(ctx context.Context, r *compare.Runner, seed uint64, many int) 
 	}
 }
 
-// soak compares until a difference is found, or most has passed unless it is 0. It prints how far
-// it is.
+// soak compares until a difference is found, or most has passed unless it is 0. It prints how far it is.
 func soak(ctx context.Context, r *compare.Runner, most time.Duration) {
 	GinkgoHelper()
 	const many = 1000

@@ -15,9 +15,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/wire"
 )
 
-// A generation is a release of Redisson that shares limiters with Go: its process
-// with two instances, and two Go clients that write records it can read. Releases
-// near it follow the same rules.
+// A generation is a release of Redisson that shares limiters with Go: its process with two instances, and two
+// Go clients that write records it can read. Releases near it follow the same rules.
 type generation struct {
 	version string
 	peer    *javapeer.Peer
@@ -67,8 +66,7 @@ const (
 	sinceUpdate    = "4.4.0" // and keepState
 )
 
-// start builds the process if necessary, starts it, and connects all clients to the
-// server of the suite.
+// start builds the process if necessary, starts it, and connects all clients to the server of the suite.
 func (g *generation) start(ctx SpecContext) {
 	version := g.version
 	if g == newest {
@@ -117,8 +115,7 @@ func (g *generation) writes() int {
 	return wire.FI
 }
 
-// beside returns the format that Go must write beside it: the default, if the
-// generation can read that.
+// beside returns the format that Go must write beside it: the default, if the generation can read that.
 func (g *generation) beside() int {
 	if g.since("3.17.0") {
 		return wire.Bc0I16

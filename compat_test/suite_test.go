@@ -1,6 +1,5 @@
-// Package compat_test proves that Go and Java share a limiter: the real Redisson
-// (the project in java/) and this library work on the same keys of one
-// redis-server.
+// Package compat_test proves that Go and Java share a limiter: the real Redisson (the project in java/) and
+// this library work on the same keys of one redis-server.
 package compat_test
 
 import (

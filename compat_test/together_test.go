@@ -178,11 +178,10 @@ func hammer(ctx context.Context, l *rratelimiter.RateLimiter, duration time.Dura
 	}
 }
 
-// watchState looks at a limiter's keys until the function that it returns is
-// called; that one returns how often it looked. At any moment what is left and
-// what is outstanding must add up to the rate, and neither may be below zero:
-// then no more than the rate is ever granted. The times of the records cannot
-// prove that: Java sets the time of a record before it sends the record.
+// watchState looks at a limiter's keys until the function that it returns is called; that one returns how
+// often it looked. At any moment what is left and what is outstanding must add up to the rate, and neither
+// may be below zero: then no more than the rate is ever granted. The times of the records cannot prove that:
+// Java sets the time of a record before it sends the record.
 func watchState(ctx context.Context, k keys, rate int64) func() int {
 	stop := make(chan struct{})
 	looks := 0

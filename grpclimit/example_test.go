@@ -51,8 +51,7 @@ func newClient(target string, partner *rratelimiter.RateLimiter) (*grpc.ClientCo
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// retryAfter returns how long a refused call should wait, for clients that retry
-// themselves.
+// retryAfter returns how long a refused call should wait, for clients that retry themselves.
 func retryAfter(err error) (wait time.Duration, ok bool) {
 	for _, detail := range status.Convert(err).Details() {
 		if retry, ok := detail.(*errdetails.RetryInfo); ok {

@@ -134,8 +134,7 @@ func TestEventsFollowTheMasters(t *testing.T) {
 	})
 }
 
-// The connection is made for a subscriber that has left meanwhile. The bubble fails
-// the test if it stays.
+// The connection is made for a subscriber that has left meanwhile. The bubble fails the test if it stays.
 func TestCancelWhileTheMastersAreLookedUp(t *testing.T) {
 	inBubbleOfTwo(t, func(t *testing.T, servers []*miniredis.Miniredis, clients []*redis.Client) {
 		look := make(chan struct{})

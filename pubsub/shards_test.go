@@ -253,8 +253,7 @@ func TestShardedFollowsTheSlot(t *testing.T) {
 	}
 }
 
-// While no node has a slot, the channels of other slots still work, and its own are
-// tried with pauses.
+// While no node has a slot, the channels of other slots still work, and its own are tried with pauses.
 func TestShardedComesBackWithItsSlot(t *testing.T) {
 	c := newShards(t, redistest.WithArgs("--cluster-require-full-coverage", "no"))
 	s, lost, mark := c.Servers[0], c.channels[0][0], c.mark(0, 1)

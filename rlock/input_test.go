@@ -130,8 +130,7 @@ func TestOddInput(t *testing.T) {
 	})
 }
 
-// Foreign data where a lock is, or beside it, gives an error or is waited for. It never makes a caller
-// spin.
+// Foreign data where a lock is, or beside it, gives an error or is waited for. It never makes a caller spin.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	const forever, most = "6307200000", "9223372036854775"

@@ -291,8 +291,7 @@ func (p *play) sent() (n int64) {
 // waiting returns the owners in the queue.
 func (p *play) waiting() []string { return p.look.LRange(p.Context(), p.keys.Queue, 0, -1).Val() }
 
-// listeners returns how many clients listen to a channel on the server, and to a shard channel of that
-// name.
+// listeners returns how many clients listen to a channel on the server, and to a shard channel of that name.
 func (p *play) listeners(channel string) (plain, shard int64) {
 	plain = p.look.PubSubNumSub(p.Context(), channel).Val()[channel]
 	return plain, p.look.PubSubShardNumSub(p.Context(), channel).Val()[channel] // none on miniredis

@@ -17,8 +17,7 @@ func luaKey(e ast.Expr) bool {
 	return ok && luaNumber(number) >= 1
 }
 
-// luaFunction returns the name of a called function: math and min for math.min,
-// nothing and pairs for pairs.
+// luaFunction returns the name of a called function: math and min for math.min, nothing and pairs for pairs.
 func luaFunction(call *ast.FuncCallExpr) (lib, name string) {
 	if call == nil {
 		return "", ""

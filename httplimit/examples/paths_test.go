@@ -239,8 +239,7 @@ func isTenant(p string) bool {
 	return ok && name != "" && !strings.Contains(name, "/")
 }
 
-// resolved resolves a path by RFC 3986, section 5.2.4: ".." removes the segment before it, even an empty
-// one.
+// resolved resolves a path by RFC 3986, section 5.2.4: ".." removes the segment before it, even an empty one.
 func resolved(p string) string { return (&url.URL{Path: "/"}).ResolveReference(&url.URL{Path: p}).Path }
 
 // servlet reads a path by the Servlet specification, section 3.5.2: without the parameters of segments, and

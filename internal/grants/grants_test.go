@@ -130,9 +130,8 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// A limiter that keeps the limit is never accused, whenever its calls begin and end.
-// Its log is right by construction. One permit more in its fullest window is found
-// if the calls took no time.
+// A limiter that keeps the limit is never accused, whenever its calls begin and end. Its log is right by
+// construction. One permit more in its fullest window is found if the calls took no time.
 func TestALimiterIsNotAccused(t *testing.T) {
 	for seed := range uint64(redistest.Rounds(t, 200)) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -27,8 +27,7 @@ func closing[C redis.UniversalClient](t *testing.T, rdb C) C {
 	return rdb
 }
 
-// The kind of a client is known by its methods, so a client that embeds another is
-// of the same kind.
+// The kind of a client is known by its methods, so a client that embeds another is of the same kind.
 func TestKindOf(t *testing.T) {
 	const least, most = time.Millisecond, 3 * time.Millisecond
 	single := closing(t, redis.NewClient(&redis.Options{

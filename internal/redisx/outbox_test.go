@@ -40,8 +40,7 @@ func (w *watch) note(ctx context.Context, cmds ...redis.Cmder) error {
 	return nil
 }
 
-// A crowd is calls behind others that hang: all places are taken, and do not become
-// overdue.
+// A crowd is calls behind others that hang: all places are taken, and do not become overdue.
 type crowd struct {
 	*path
 	*watch
@@ -212,8 +211,7 @@ func TestAPanicInAPipelineEndsNoOtherCall(t *testing.T) {
 	}
 }
 
-// Each call of a pipeline whose replies are lost is sent again on its own, marked
-// as a copy.
+// Each call of a pipeline whose replies are lost is sent again on its own, marked as a copy.
 func TestALostPipelineIsSentAgainOneByOne(t *testing.T) {
 	const callers = 10
 	c := newCrowd(t, pipelinesAtOnce)
@@ -253,8 +251,7 @@ func TestACallThatIsNotSentYetEndsWithItsContext(t *testing.T) {
 	c.ends(pipelinesAtOnce)
 }
 
-// The first of two waiting callers leaves when it is to send: the second one
-// sends.
+// The first of two waiting callers leaves when it is to send: the second one sends.
 func TestASenderThatLeavesIsSucceeded(t *testing.T) {
 	c := newCrowd(t, pipelinesAtOnce)
 	first := &outgoing{ctx: t.Context(), cmd: &command{}, since: time.Now(), ready: make(chan place, 1)}
@@ -298,8 +295,7 @@ func TestOverdueCallsHoldBackNoOther(t *testing.T) {
 	}
 }
 
-// With ContextTimeoutEnabled a caller returns at its deadline, also when another
-// one has sent its command.
+// With ContextTimeoutEnabled a caller returns at its deadline, also when another one has sent its command.
 func TestADeadlineHoldsInThePipelineOfAnother(t *testing.T) {
 	c := newCrowd(t, pipelinesAtOnce+1, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
 	c.comes(t.Context(), nil)

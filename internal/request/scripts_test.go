@@ -25,8 +25,7 @@ func scriptNames(t *testing.T) (names []string) {
 	return names
 }
 
-// Redis gets the scripts without comments, each line in its place. SCRIPTS=1 prints them
-// (make scripts).
+// Redis gets the scripts without comments, each line in its place. SCRIPTS=1 prints them (make scripts).
 func TestScriptsAsRedisGetsThem(t *testing.T) {
 	for _, name := range scriptNames(t) {
 		whole, sent := redisx.Included(scripts.Files, name+".lua"), repeatable(name).Source

@@ -26,8 +26,7 @@ const (
 	lasts     = 20 * time.Second
 )
 
-// traffic is of some kinds. But for the greedy kind it has half more requests than the
-// rate.
+// traffic is of some kinds. But for the greedy kind it has half more requests than the rate.
 var traffic = []struct {
 	name     string
 	seeds    uint64 // one where nothing is random

@@ -9,9 +9,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Records may be ahead by right: those of a lease, and those of clocks that
-// differ a little. They stay where they are. A client with a clock of its own moves
-// none.
+// Records may be ahead by right: those of a lease, and those of clocks that differ a little. They stay where
+// they are. A client with a clock of its own moves none.
 func TestRecordsAheadByRightStayWhereTheyAre(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		b.Client = rratelimiter.New(b.RDB)

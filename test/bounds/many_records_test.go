@@ -93,8 +93,7 @@ func TestCraftedRecordsDoNotMakeARecordCountLong(t *testing.T) {
 	l.HasTaken(4 + 4*crafted)
 }
 
-// B16: with 100,000 expired records no call of a real server looks at more than
-// its share.
+// B16: with 100,000 expired records no call of a real server looks at more than its share.
 func TestNoCallBlocksRedis(t *testing.T) {
 	const records = 100_000
 	s := redistest.Start(t)

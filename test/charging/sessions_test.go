@@ -12,9 +12,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// The specs here count what a Client leaves of itself: fields in the hash of a
-// limiter, and goroutines. Whatever the fields are called, each beside those of
-// the configuration counts.
+// The specs here count what a Client leaves of itself: fields in the hash of a limiter, and goroutines.
+// Whatever the fields are called, each beside those of the configuration counts.
 
 const (
 	configured = 4 // fields of the configuration: rate, interval, type, keepAliveTime

@@ -49,8 +49,7 @@ func TestLimitersWorkOnACluster(t *testing.T) {
 	})
 }
 
-// onANode uses a client of one server on a cluster. The error names the limiter and
-// the client to use.
+// onANode uses a client of one server on a cluster. The error names the limiter and the client to use.
 func onANode(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	node := cluster.Servers[0].Client(t)

@@ -24,9 +24,8 @@ func copied(t *testing.T, s *redistest.Server, name string) int64 {
 	return conn.ZCard(t.Context(), "{"+name+"}:permits").Val()
 }
 
-// goesOn waits until a limiter of 10 grants again, and then expects it to be whole:
-// the permits that were taken before are missing, and a waiter is woken by a release
-// of another Client.
+// goesOn waits until a limiter of 10 grants again, and then expects it to be whole: the permits that were
+// taken before are missing, and a waiter is woken by a release of another Client.
 func goesOn(t *testing.T, l, other *rratelimiter.RateLimiter, out int64) (took time.Duration) {
 	t.Helper()
 	start := time.Now()

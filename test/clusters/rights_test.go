@@ -216,8 +216,7 @@ func (s *server) all() (failed map[string]error, denied []string) {
 	return failed, redistest.Denied(s, s.nodes...)
 }
 
-// On a cluster the rule and what go-redis needs besides are enough, and nothing of
-// that may be left out.
+// On a cluster the rule and what go-redis needs besides are enough, and nothing of that may be left out.
 func TestTheRightsOfThePageSufficeOnACluster(t *testing.T) {
 	t.Parallel() // most of the time is spent waiting
 	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),

@@ -13,9 +13,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A Ring moves the keys of a shard that fails its heartbeat to other shards, where they are
-// new: a limiter starts full there (docs/operations.md). A HeartbeatFn that is always true
-// keeps the limiter on its shard.
+// A Ring moves the keys of a shard that fails its heartbeat to other shards, where they are new: a limiter
+// starts full there (docs/operations.md). A HeartbeatFn that is always true keeps the limiter on its shard.
 func TestAShardOfARingThatIsAwayMovesItsLimiters(t *testing.T) {
 	const rate = 5
 	for what, stays := range map[string]bool{"the limiter moves and starts full": false, "it stays": true} {

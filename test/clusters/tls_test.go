@@ -10,9 +10,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Everything works over TLS with a certificate on either side, for a user that has the
-// rights of docs/keys.md alone. Without the certificate nothing does, and the error
-// says why.
+// Everything works over TLS with a certificate on either side, for a user that has the rights of docs/keys.md
+// alone. Without the certificate nothing does, and the error says why.
 func TestAllWorksOverTLS(t *testing.T) {
 	pki := redistest.NewPKI(t)
 	args, addr := pki.Args(t)

@@ -8,8 +8,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// What is booked is a record like any other, in the format of the Client, dated with the
-// time of the grant.
+// What is booked is a record like any other, in the format of the Client, dated with the time of the grant.
 func TestABookedRecordIsLikeAnyOther(t *testing.T) {
 	plays(t, "rate 10 1h; learn; away", func(p *play) {
 		granted := time.Now().UnixMilli()

@@ -11,8 +11,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// Where Redis is away, a Group falls back as its first limiter does, all or none, and what
-// it took is booked.
+// Where Redis is away, a Group falls back as its first limiter does, all or none, and what it took is booked.
 func TestAGroupFallsBackAsItsFirstLimiter(t *testing.T) {
 	for fallback, want := range map[rratelimiter.Fallback]int{
 		rratelimiter.FallbackAllow: 9, rratelimiter.FallbackDeny: 0, rratelimiter.FallbackLocal: 3,

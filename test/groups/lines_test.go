@@ -12,8 +12,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// A caller waits for the last of its limiters, and takes its permits the moment they are
-// there.
+// A caller waits for the last of its limiters, and takes its permits the moment they are there.
 func TestAllWaitsForTheLast(t *testing.T) {
 	groups(t, func(c *Limiter, limit func(rate int64, d time.Duration) *rratelimiter.RateLimiter) {
 		g := c.Client.All(limit(1, time.Second), limit(2, 10*time.Second))

@@ -23,9 +23,8 @@ type badNetwork struct {
 	clear func() // ends the faults, and lets everything that was held go out
 }
 
-// newBadNetwork returns a client of s behind a bad network. attempts is how often go-redis
-// sends a command before its caller gets an error. All goes slow times slower than where
-// the machine has nothing else to do.
+// newBadNetwork returns a client of s behind a bad network. attempts is how often go-redis sends a command
+// before its caller gets an error. All goes slow times slower than where the machine has nothing else to do.
 func newBadNetwork(t *testing.T, s *redistest.Server, attempts int, slow time.Duration,
 	seed uint64) *badNetwork {
 	t.Helper()

@@ -71,9 +71,8 @@ func takesAll(l *Limiter) (taken int64, err error) {
 	return taken, nil
 }
 
-// FuzzHash: whatever the hash and the value hold, calls return, or fail with an
-// error that says what is wrong. No caller gets more than the rate, and what was taken
-// is back an interval later.
+// FuzzHash: whatever the hash and the value hold, calls return, or fail with an error that says what is
+// wrong. No caller gets more than the rate, and what was taken is back an interval later.
 func FuzzHash(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"10", "1000", "0", "0", "10"}, {"10", "1000", "1", "60000", "x"}, {"1.5", "1000", "0", "0", ""},
@@ -168,9 +167,8 @@ func fills(l *Limiter, r rratelimiter.Result, c rratelimiter.Config, taken int64
 	}
 }
 
-// FuzzScript: whatever is asked for, in whatever order, and whatever others leave
-// in the value and among the records meanwhile, Go never holds more than the rate,
-// every call returns, and in the end all comes back.
+// FuzzScript: whatever is asked for, in whatever order, and whatever others leave in the value and among the
+// records meanwhile, Go never holds more than the rate, every call returns, and in the end all comes back.
 func FuzzScript(f *testing.F) {
 	f.Add([]byte{0, 5, 1, 2, 2, 200, 0, 10, 5, 0, 6, 0})
 	f.Add([]byte{3, 8, 4, 'x', 'x', 'x', 'x', 5, 0, 0, 0, 0, 3, 1, 7, 5, 0, 2, 250, 0, 9})
@@ -313,8 +311,7 @@ func isNumber(text string) bool {
 	return asFloat == nil || asInt == nil
 }
 
-// ends expects all permits to come back: those of records dated ahead by up to
-// an interval, after two.
+// ends expects all permits to come back: those of records dated ahead by up to an interval, after two.
 func (p *play) ends() {
 	b := p.Bench
 	p.Now += 2 * playInterval

@@ -20,10 +20,9 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// The specs here record what callers ask for, when, and what they get, while many
-// ask at once. Porcupine then looks for an order of all these calls, each at some
-// moment between its start and its end. In this order a limiter that gets one
-// request after another must return the same to each.
+// The specs here record what callers ask for, when, and what they get, while many ask at once. Porcupine then
+// looks for an order of all these calls, each at some moment between its start and its end. In this order a
+// limiter that gets one request after another must return the same to each.
 
 // A history is what many callers have asked for, and what they got.
 type history struct {
@@ -256,8 +255,7 @@ func (c *sharedClock) answered(cmd redis.Cmder, err error) {
 	}
 }
 
-// newHistory returns a history with a number of Clients. In every second one they write
-// records of format fI.
+// newHistory returns a history with a number of Clients. In every second one they write records of format fI.
 func newHistory(t *testing.T, rdb *redis.Client, clock func() time.Time, clients int) *history {
 	h := &history{T: t, seed: rand.Uint64()}
 	// The model does not know of permits that are left to Java for a moment.

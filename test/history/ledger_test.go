@@ -16,15 +16,13 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// The specs here keep a ledger of all that callers get, while the network does its
-// worst and callers leave. In the end it must agree with the records: some caller
-// holds what is out. The interval is so long that nothing expires and
-// hides what was lost.
+// The specs here keep a ledger of all that callers get, while the network does its worst and callers leave.
+// In the end it must agree with the records: some caller holds what is out. The interval is so long that
+// nothing expires and hides what was lost.
 //
 // A release may take the record of a request whose reply was lost: if another Client has granted what it
 // gives back, or if records have no mark of a Client. Then the withdrawal finds fewer permits, and the rest
-// comes back an interval later (scripts/release.lua). So all that callers hold is out, and more may
-// be.
+// comes back an interval later (scripts/release.lua). So all that callers hold is out, and more may be.
 
 // The books are the ledger of limiters that many callers use.
 type books struct {
@@ -225,8 +223,7 @@ func (g *books) visit(w way, a *account, random *rand.Rand) {
 	g.giveBack(w, a, stake{l, n}, random)
 }
 
-// visitAll is one caller that wants permits of two limiters at once. It gives them back one
-// after another.
+// visitAll is one caller that wants permits of two limiters at once. It gives them back one after another.
 func (g *books) visitAll(w way, a, b *account, random *rand.Rand) {
 	i, n, m := random.IntN(len(a.clients)), 1+random.Int64N(a.rate/5), 1+random.Int64N(b.rate/5)
 	one, two := a.clients[i].RateLimiter(a.Name()), b.clients[i].RateLimiter(b.Name())
@@ -296,8 +293,7 @@ type acquirer interface {
 	Allow(ctx context.Context, permits int64) (rratelimiter.Result, error)
 }
 
-// acquire asks for permits in one of the ways there are; many leave before they
-// are answered.
+// acquire asks for permits in one of the ways there are; many leave before they are answered.
 func acquire(w way, l acquirer, n int64, random *rand.Rand) (bool, error) {
 	short := w.slow * time.Duration(random.IntN(60_000)) * time.Microsecond
 	if random.IntN(3) == 0 {

@@ -126,8 +126,7 @@ var model = (&porcupine.NondeterministicModel{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 }).ToModel()
 
-// after returns what a call may leave behind. It returns nothing if the call cannot
-// have returned that.
+// after returns what a call may leave behind. It returns nothing if the call cannot have returned that.
 func (s held) after(a asked, t told) []held {
 	switch a.kind {
 	case acquires, allows:

@@ -95,8 +95,7 @@ func TestBadArgumentsAreNamedAndWriteNothing(t *testing.T) {
 	}
 }
 
-// sameErrors returns the error that several calls have returned; one that
-// differs shows.
+// sameErrors returns the error that several calls have returned; one that differs shows.
 func sameErrors(errs ...error) error {
 	for i, err := range errs {
 		if !errors.Is(err, rratelimiter.ErrInvalidArgument) || err.Error() != errs[0].Error() {

@@ -65,8 +65,7 @@ func isOrdinary(b *Bench, l *Limiter, keyed *rratelimiter.Keyed) {
 	b.Want(keyed.For("43").Acquire(b.Context(), 5))
 }
 
-// A limiter of a Keyed that was PER_CLIENT, by Java, is set anew as OVERALL when it has
-// expired.
+// A limiter of a Keyed that was PER_CLIENT, by Java, is set anew as OVERALL when it has expired.
 func TestKeyedReplacesAnExpiredType(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		keyed := b.Client.Keyed(redistest.Name(b), 5, time.Minute)

@@ -14,8 +14,7 @@ func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 // The specs of this file reproduce the faults of Redisson's limiter, by their
 // number, and say what happens here instead.
 
-// B5: without WithClock the time is the server's, whatever the clock of the process
-// says.
+// B5: without WithClock the time is the server's, whatever the clock of the process says.
 func TestB5TimeIsTheServers(t *testing.T) {
 	m := redistest.Mini(t)
 	m.SetTime(time.UnixMilli(1_234_567_890_123))

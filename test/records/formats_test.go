@@ -129,9 +129,8 @@ func TestWithRedissonDecidesTheFormat(t *testing.T) {
 	}
 }
 
-// Redisson of 2017 to 2020 reads an fI as a number of 4 bytes and the permits.
-// Later ones take it for a BC0I. Redisson makes the number of a long, and none of
-// ours is one that it would write.
+// Redisson of 2017 to 2020 reads an fI as a number of 4 bytes and the permits. Later ones take it for a BC0I.
+// Redisson makes the number of a long, and none of ours is one that it would write.
 func TestAnFIIsReadByBothGenerations(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
 		l := b.NewLimiter(Overall, 1<<40, time.Minute).InFormat(FI)

@@ -96,9 +96,8 @@ func TestRepairDropsWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-// Repair of many records is many calls of up to 2,000, and in the end few are
-// left, while callers take and give: nothing is lost, and no caller gets more than
-// the rate.
+// Repair of many records is many calls of up to 2,000, and in the end few are left, while callers take and
+// give: nothing is lost, and no caller gets more than the rate.
 func TestRepairOfManyRecordsLosesNothing(t *testing.T) {
 	for _, wrong := range []int64{0, 1000, -1000} {
 		n := NewProxied(t, 1<<30, time.Hour)
@@ -168,9 +167,8 @@ func inUse(n *Limiter) (end func() (taken int64)) {
 	}
 }
 
-// Permits of records that became one come back up to a thousandth of an interval
-// later, never earlier; many of one ms, and with too many permits to become
-// one, do no harm.
+// Permits of records that became one come back up to a thousandth of an interval later, never earlier; many
+// of one ms, and with too many permits to become one, do no harm.
 func TestRepairMakesFewRecordsOfMany(t *testing.T) {
 	s := redistest.Start(t)
 	n := NewBench(t, s.Client(t), s.Admin()).NewLimiter(Overall, 1<<50, time.Hour)

@@ -24,8 +24,7 @@ func goroutineID() string {
 	return strings.Fields(string(stack[:runtime.Stack(stack[:], false)]))[1]
 }
 
-// A lone caller whose timeout and context are kept without a second goroutine needs
-// none.
+// A lone caller whose timeout and context are kept without a second goroutine needs none.
 func TestALoneCallerAsksInItsOwnGoroutine(t *testing.T) {
 	s := redistest.Start(t)
 	for _, kept := range []bool{false, true} {

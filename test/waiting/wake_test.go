@@ -13,8 +13,7 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// waits starts a caller that wants a permit, and returns when it stands in line
-// and is subscribed to changes.
+// waits starts a caller that wants a permit, and returns when it stands in line and is subscribed to changes.
 func waits(t *testing.T, look *redis.Client, l *rratelimiter.RateLimiter,
 	timeout time.Duration) <-chan outcome {
 	t.Helper()
