@@ -2,8 +2,10 @@ package rlock_test
 
 import (
 	"context"
+	_ "embed" // testdata
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/javapeer"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/rlock"
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
 // redissons are the releases beside which locks are tested: the newest, and those whose locks differ from it.
@@ -18,107 +21,8 @@ import (
 // 3.52.0.
 var redissons = []string{"", "3.52.0", "3.26.0", "3.20.1"}
 
-// bothWays are played twice: x is Go and y is Java, or x is Java and y is Go.
-var bothWays = map[string]string{
-	"it keeps the other language out": "" +
-		"x1 locks 1h; hash x1 1; lease 59m50s..1h; y1 refused 0s; now; y1 refused 300ms; after 298ms..20s; " +
-		"x1 relocks; hash x1 2; x1 holds 2; y sees locked; y lasts 59m50s..1h; x1 unlocks; y1 refused 0s; " +
-		"hash x1 1; x1 unlocks; free; y sees none; y lasts -2; x1 takes; lease 20s..30s; x1 unlocks; free",
-	"an unlock wakes the other language, in time for a bounded wait": "" +
-		"x1 locks 1h; y1 waits; x1 unlocks; y1 has; hash y1 1; lease 20s..30s; x1 refused 0s; y1 unlocks; " +
-		"free; x1 locks 1h; y1 waits 20s; x1 unlocks; y1 has; y1 unlocks; free; subscribed 0",
-	"a lease that ends later than the other language has read": "" +
-		"x1 locks 10s; y1 waits; x1 relocks; now; y1 has; after 1s..20s; hash y1 1; y1 unlocks; free",
-}
-
-// bothWaysOf are further plays for a kind of lock.
-var bothWaysOf = map[string]map[string]string{
-	"plain": {
-		"by force": "" +
-			"x1 locks 1h; keys LOCK; listens all; y forces yes; message all 0; free; y forces no; " +
-			"y1 locks 1h; x1 unlocks ! ErrLost; hash y1 1; y1 holds 1; y1 unlocks",
-		"under a mapped name": "m1 locks 1h; n1 waits; hash m1 1; m1 unlocks; n1 has; hash n1 1; m1 waits; " +
-			"n1 unlocks; m1 has; m1 unlocks; keys",
-	},
-	"fenced": {
-		"each hold has a greater token": "" +
-			"x1 locks; keys TOKEN LOCK; x1 follows; x1 relocks; x1 follows; x1 unlocks; x1 unlocks; " +
-			"y1 locks; y1 follows x1; y1 relocks; y1 follows; y1 unlocks; y1 unlocks; x2 takes; " +
-			"x2 follows y1; x2 unlocks; lease -1 TOKEN; redis SET TOKEN 9000000000000000; y1 takes; " +
-			"y1 token 9000000000000001; y1 unlocks; x3 token 9000000000000001",
-	},
-	"fair": {
-		"by force": "" +
-			"x1 locks 1h; y1 waits; keys QUEUE SCORES LOCK; listens y1; x forces yes; message y1 0; " +
-			"y1 has; x2 waits; x forces yes; x2 has; x1 unlocks ! ErrLost; y1 unlocks ! ErrLost; " +
-			"x2 unlocks; free",
-	},
-}
-
-// besideJava are about locks that Java uses as processes j and k. The numbers are those of the faults in
-// docs/faults.md. A message to b1 has it ask before it renews its place, after 10 s.
-var besideJava = map[string]map[string]string{
-	"fenced": {"Go does not get a lock without a time to live, but Java does (H6)": "" +
-		"j1 locks 1h; redis PERSIST LOCK; a1 refused 0s; a1 refused 300ms; a lasts -1; hash j1 1; " +
-		"k1 draws; k1 token -1; hash j1 1; a1 waits; j1 unlocks; a1 has; a1 follows j1; " +
-		"k1 unlocks ! ErrLost; a1 unlocks; k2 draws; k2 follows a1; k2 unlocks; free"},
-	"fair": {
-		"six callers are served in their order": "" +
-			"a1 locks 1h; j1 waits endless 1h; a2 waits; k1 waits endless 1h; b1 waits; " +
-			"j2 waits endless 1h; a3 waits; queue j1 a2 k1 b1 j2 a3; a1 unlocks; j1 has; hash j1 1; " +
-			"queue a2 k1 b1 j2 a3; places 15s..2h; j1 unlocks; a2 has; hash a2 1; queue k1 b1 j2 a3; " +
-			"places 15s..2h; a2 unlocks; k1 has; k1 unlocks; b1 has; queue j2 a3; places 15s..2h; " +
-			"b1 unlocks; j2 has; j2 unlocks; a3 has; a3 unlocks; free",
-		"a single attempt is refused while the other language waits (I5)": "" +
-			"j1 locks 1h; k1 waits; a1 refused 0s; a2 waits; k2 refused 0s; queue k1 a2; j1 unlocks; " +
-			"k1 has; k1 unlocks; a2 has; a2 unlocks; free",
-		"Java gets it when Go leaves while it is free (I10)": "" +
-			"j1 locks 1h; a1 waits; k1 waits; redis DEL LOCK; a1 leaves; k1 has; k1 unlocks; free",
-		"a caller of Go behind Java has it notice the end of a lease (before 3.32.0)": "" +
-			"j1 locks 10s; k1 waits; j1 relocks; b1 waits; k1 has; k1 unlocks; b1 has; b1 unlocks; free",
-		"Java waits until the place of a dead caller of Go ends": "" +
-			"a1 locks 1h; now; put " + deadGo + " 1s; a1 unlocks; j1 takes 20s; after 1s..20s; " +
-			"j1 unlocks; free",
-		"Go waits until the place of an interrupted caller of Java ends (I9, I11d)": "" +
-			"a1 locks 1h; j1 waits; j1 leaves; queue j1; b1 waits; queue j1 b1; now; ends j1 2s; " +
-			"a1 unlocks; redis PUBLISH CHANNEL:b1 0; b1 has; after 1900ms..20s; b1 unlocks; free",
-		"places of Java lose what Go had added when it leaves or wins, and no more (I11c)": "" +
-			"a1 locks 1h; b1 waits; j1 waits endless 1h; place j1 301s..330s; b1 leaves; queue j1; " +
-			"place j1 280s..5m; b2 waits; k1 waits endless 1h; place k1 601s..630s; a1 unlocks; j1 has; " +
-			"place k1 301s..330s; j1 unlocks; b2 has; place k1 280s..5m; b2 unlocks; k1 has; k1 unlocks; " +
-			"free",
-	},
-}
-
-// besideNewest are further plays for the newest release. They take long.
-var besideNewest = map[string]map[string]string{
-	"plain": {"a process of Go dies": "" +
-		"w1 locks; j1 waits; fail w; now; j1 has; after 1s..5s; hash j1 1; j1 unlocks; free"},
-	"fair": {
-		"it is free for Go when the scores were lost, and Java is stuck (I11a)": "" +
-			"a1 locks 1h; j1 waits endless 1h; redis DEL SCORES; redis PUBLISH CHANNEL:j1 0; queue j1 j1; " +
-			"a1 unlocks; j1 has; j1 unlocks; k1 refused 0s; a2 takes; a2 unlocks; free; k1 takes; k1 unlocks",
-		"both outlast dead waiters": "" +
-			"a1 locks 1h; now; put " + deadGo + " 3s; put java:1 3s; b1 waits; j1 waits; a1 unlocks; " +
-			"redis PUBLISH CHANNEL:b1 0; b1 has; after 2900ms..18s; b1 unlocks; j1 has; j1 unlocks; free",
-		"an async call of Java that times out leaves Go its place (I11c)": "" +
-			"a1 locks; j1 async 5s; b1 waits; place b1 320s..330s; j1 has ! refused; queue b1; " +
-			"place b1 1s..30s; k1 refused 0s; queue b1; a1 unlocks; b1 has; b1 unlocks; free",
-		"three take it, and Go takes it again (I11c)": "" +
-			"a1 locks; j1 async 5s; j2 async 5s; j3 async 5s; b1 waits; j1 has ! refused; " +
-			"j2 has ! refused; j3 has ! refused; queue b1; place b1 -10m..-9m; k1 refused 0s; queue; " +
-			"redis PUBLISH CHANNEL:b1 0; queue b1; a1 unlocks; b1 has; b1 unlocks; free",
-		"a place of Go ends by the clock of Java, which asks, and Go takes it again (I11b)": "" +
-			"clock -1000s; a1 locks 1h; b1 waits; place b1 -1000s..-970s; a2 refused 0s; queue b1; " +
-			"k1 refused 0s; queue; redis PUBLISH CHANNEL:b1 0; queue b1; a1 unlocks; b1 has; b1 unlocks",
-		"a place of Java ends by the clock of Redis when Go asks (I11b)": "" +
-			"clock 1000s; a1 locks 10s; j1 waits; queue j1; place j1 280s..305s; a2 refused 0s; queue; " +
-			"j1 has; j1 unlocks; free",
-	},
-}
-
-// deadGo is an owner of Go that has ended.
-const deadGo = "5b5e7c7a-2a43-4a0c-9d2e-6f0b7c3d5a19:6842680076911175728"
+//go:embed testdata/java.txt
+var java string
 
 // Go and Java share locks: what each does, the other sees.
 func TestJava(t *testing.T) {
@@ -143,38 +47,41 @@ func TestJava(t *testing.T) {
 				}
 			}
 			for kind := range kinds {
-				for _, specs := range []map[string]string{bothWays, bothWaysOf[kind]} {
-					tellJava(t, peer, kind, "y", specs)
-					tellJava(t, peer, kind, "x", specs)
-				}
-				tellJava(t, peer, kind, "", besideJava[kind])
-				if version == "" {
-					tellJava(t, peer, kind, "", besideNewest[kind])
-				}
+				tellJava(t, peer, kind, version)
 			}
 		})
 	}
 }
 
-// tellJava plays specs in which the processes j, k and m are Java. m has a name mapper.
-func tellJava(t *testing.T, peer *javapeer.Peer, kind, first string, specs map[string]string) {
+// tellJava plays the rows for a kind of lock, beside a version of Redisson.
+func tellJava(t *testing.T, peer *javapeer.Peer, kind, version string) {
 	t.Helper()
-	for spec, steps := range specs {
-		t.Run(fmt.Sprintf("%s: %s, %s", kind, spec, first), func(t *testing.T) {
-			on := func(t *testing.T) *env { return onRedis(t) }
-			if strings.Contains(steps, "clock ") {
-				on = onClock
-			}
-			s := on(t)
-			if first == "x" {
-				s.named("{" + s.name + "}x")
-			}
-			p := newPlay(s, kinds[kind])
-			p.peer, p.javas = peer, "jkm"+first
-			if err := p.tells(steps); err != nil {
-				t.Fatal(err)
-			}
-		})
+	for name, row := range Rows(java) {
+		how, steps, _ := strings.Cut(strings.TrimSpace(row), "; ")
+		words := strings.Fields(how)
+		has := func(word string) bool { return slices.Contains(words, word) }
+		if !has(kind) && !has("each") || has("newest") && version != "" {
+			continue
+		}
+		ways := []string{""}
+		if has("both") {
+			ways = []string{"x", "y"}
+		}
+		for _, first := range ways {
+			t.Run(fmt.Sprintf("%s: %s, %s", kind, name, first), func(t *testing.T) {
+				on := func(t *testing.T) *env { return onRedis(t) }
+				if strings.Contains(steps, "clock ") {
+					on = onClock
+				}
+				s := on(t)
+				if first == "x" {
+					s.named("{" + s.name + "}x")
+				}
+				p := newPlay(s, kinds[kind])
+				p.peer, p.javas = peer, "jkm"+first
+				NoError(t, p.tells(steps))
+			})
+		}
 	}
 }
 

@@ -1,9 +1,19 @@
 package rlock_test
 
 import (
+	_ "embed" // testdata
 	"fmt"
 	"strings"
 	"testing"
+
+	. "github.com/redisson-go/rratelimiter/test/fixtures"
+)
+
+var (
+	//go:embed testdata/locks.txt
+	locks string
+	//go:embed testdata/late_copies.txt
+	lateCopies string
 )
 
 // A lock has one holder in all processes, which may lock it several times. Among the specs are
@@ -14,62 +24,10 @@ func TestLocks(t *testing.T) {
 		fmt.Fprintf(&first, "a%d waits; ", i+2)
 		fmt.Fprintf(&turns, "a%d unlocks; a%d has; ", i+1, i+2)
 	}
-	tellKinds(t, map[string]string{
-		"a lock has at most one holder": "" +
-			"b1 takes; b1 unlocks; a1 takes; a1 holds 1; b1 holds 0; a2 refused 0s; b2 refused 0s; " +
-			"a sees locked; b sees locked; a1 relocks; a1 holds 2; b1 holds 0; a1 unlocks; a1 holds 1; " +
-			"a2 refused 0s; b2 refused 0s; a sees locked; a1 unlocks; a1 holds 0; b1 holds 0; " +
-			"a sees none; b sees none; b2 takes; b2 unlocks",
-		"ForceUnlock is for any holder, whose Unlock is an error then and leaves the next one alone": "" +
-			"a1 locks 1h; b1 forces yes; a sees none; b sees none; b1 forces no; b2 takes; " +
-			"a1 unlocks ! ErrLost; b2 holds 1; b2 unlocks",
-		"ForceUnlock notifies a caller that waits": "" +
-			"a1 locks 1h; a2 waits; now; a1 forces yes; a2 has; after 0s; a2 unlocks; a1 unlocks ! ErrLost",
-		"RemainTimeToLive is the rest of a lease, after an Unlock of several, or of the watchdog": "" +
-			"a lasts -2; a1 locks 1h; a lasts 59m40s..1h; b lasts 59m40s..1h; a1 unlocks; b lasts -2; " +
-			"a2 locks 1m; a2 relocks; a2 relocks; a2 unlocks; a2 unlocks; a lasts 40s..1m; " +
-			"b lasts 40s..1m; a2 unlocks; a3 locks; a lasts 10s..30s; b lasts 10s..30s; " +
-			"redis PERSIST LOCK; a lasts -1; a3 unlocks",
-		"a lock is in Redis as Java writes it, and after Unlock nothing is left of it": "" +
-			"a1 locks; hash a1 1; lease 25s..30s; a1 relocks; hash a1 2; a1 holds 2; a1 unlocks; " +
-			"hash a1 1; a1 err; a1 unlocks; a1 over ! Canceled; a1 unlocks ! ErrNotHeld; " +
-			"a1 relocks ! ErrNotHeld; free; tidied a; idempotency 0",
-		"the callers of a process are served in the order in which they came": "" +
-			"a1 locks; sleep 0s; " + first.String() + turns.String() + "a51 unlocks; free",
-		"the name mapper is for all keys and channels": "" +
-			"c1 locks 1h; n1 waits; c1 unlocks; n1 has; hash n1 1; b1 waits; n1 unlocks; b1 has; " +
-			"hash b1 1; b1 unlocks; n sees none; free",
-		"an unlock that a failover has forgotten is made up for when its process wants the lock again": "" +
-			"a1 locks; a1 unlocks; tidied a; redis HSET LOCK a1 1; redis PEXPIRE LOCK 3600000; " +
-			"b1 refused 0s; a2 takes; a3 refused 0s; a2 unlocks",
-		"without a server a caller gets an error before its wait ends, and the lock when it is back": "" +
-			"a1 locks; a1 unlocks; stop; a1 takes 1h 10s ! ErrNoAnswer; a1 locks ! ErrNoAnswer; restart; " +
-			"a1 locks; a1 unlocks",
-		"a restart without data: a holder knows at its next renewal, and leaves the next one alone": "" +
-			"w1 locks; w2@2 locks 1s; restart; b1 locks; w1 over ! ErrLost; w1 unlocks ! ErrLost; " +
-			"w2@2 over ! ErrLost; w2@2 unlocks ! ErrLost; b1 holds 1; b1 follows w1; b1 unlocks; free",
-		"a server without memory unlocks, and a waiter gets its error": "" +
-			"a1 locks; a2 waits; redis CONFIG SET maxmemory 1; a1 unlocks; a2 has ! OOM; free",
-		"a waiter leaves a server without memory": "" +
-			"a1 locks; b1 waits; redis CONFIG SET maxmemory 1; b1 leaves; queue; a1 unlocks; free",
-		"an Unlock that Redis refuses is repeated until it is done, long before the lease expires": "" +
-			"a1 locks; redis ACL SETUSER default -evalsha; now; a1 unlocks ! NOPERM; ran 2; " +
-			"redis ACL SETUSER default +evalsha; now; free; after 0s..15s",
-		"when Redis has refused an Unlock, the lock is free within a second after it refuses no more": "" +
-			"a1 locks; deny EVALSHA; a1 unlocks ! NOPERM; a1 over ! Canceled; sleep 4500ms; deny none; " +
-			"sleep 1s; free",
-		"what a process leaves that dies after an Unlock lives for a minute": "" +
-			"a1 locks; deny UNLINK; a1 unlocks; sleep 59s; idempotency 1..2; sleep 1s; idempotency 0",
-		"a hold, and its context, outlive the context of Lock": "" +
-			"within 1s a1 locks; cancels 1s a2@2 locks 1m; sleep 2s; a1 err; a2@2 err; a1 unlocks; " +
-			"a2@2 unlocks",
-		"the server's clock is set back: a holder keeps its lock, and tokens grow": "" +
-			"w1 locks; b1 waits; clock -1h; lease 0s..3s; w1 holds 1; w1 err; now; w1 unlocks; b1 has; " +
-			"after 0s..5s; b1 follows w1; b1 unlocks; free",
-		"it is set forward, beyond the lease: the holder knows by its next renewal, and tokens grow": "" +
-			"w1 locks; b1 waits; clock 1h; now; w1 over ! ErrLost; after 0s..4s; w1 unlocks ! ErrLost; " +
-			"b1 has; b1 follows w1; clock 0s; b1 unlocks; w2 locks 1m; w2 follows b1; w2 unlocks; free",
-	})
+	specs := Rows(locks)
+	specs["the callers of a process are served in the order in which they came"] = "" +
+		"a1 locks; sleep 0s; " + first.String() + turns.String() + "a51 unlocks; free"
+	tellKinds(t, specs)
 }
 
 // Each hold has a greater token, whatever call took it, and so has each Relock: the time of the server in
@@ -166,30 +124,7 @@ func TestLostReplies(t *testing.T) {
 
 // Requests arrive after their second copies, or after their callers have left. They change nothing.
 func TestLateCopies(t *testing.T) {
-	tellKinds(t, map[string]string{
-		"the hold has ended": "" +
-			"copied p1 locks; p1 unlocks; free; tidied p; late; free",
-		"the hold was locked again": "" +
-			"copied p1 locks; p1 relocks; late; p1 holds 2; p1 unlocks; p1 unlocks; free",
-		"the caller was refused": "" +
-			"b1 locks; copied p1 refused 0s; idempotency 1..9; b1 unlocks; late; free",
-		"the caller waited in vain": "" +
-			"b1 locks; copied p1 refused 1s; queue; b1 unlocks; late; free",
-		"the caller has left": "" +
-			"held within 1s p1 locks; done p1 ! DeadlineExceeded; b1 takes; late; queue; hash b1 1; " +
-			"b1 unlocks; free",
-		"a Relock, the next one has": "" +
-			"p1 locks; copied p1 relocks; p1 unlocks; p1 unlocks; b1 locks; late; hash b1 1; b1 unlocks; " +
-			"free",
-		"an Unlock, the next one has": "" +
-			"p1 locks; p1 relocks; copied p1 unlocks; p1 unlocks; b1 locks; late; hash b1 1; b1 unlocks; " +
-			"free",
-		"the last Unlock, the next one has": "" +
-			"p1 locks; copied p1 unlocks; b1 locks; late; hash b1 1; b1 unlocks; free",
-		"a hand-over": "" +
-			"p1 locks; p2 waits; copied p1 unlocks; p2 has; p2 unlocks; b1 locks; tidied p; late; " +
-			"hash b1 1; b1 unlocks; free",
-	})
+	tellKinds(t, Rows(lateCopies))
 	tell(t, kinds["plain"], map[string]string{
 		"a waiter that a late copy has served gets a full lease when it asks": "" +
 			"b1 locks; now; held p1 waits; cut; ran 2; redis DEL LOCK; late; redis PEXPIRE LOCK 5000; " +

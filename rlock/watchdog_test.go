@@ -1,7 +1,9 @@
 package rlock_test
 
 import (
+	_ "embed" // testdata
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -13,56 +15,25 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+//go:embed testdata/renewal.txt
+var renewal string
+
 // A hold is renewed each third of its lease, as long as it is held, and ends when its lock is lost.
 func TestRenewal(t *testing.T) {
 	const lost = "a1 err; now; a1 over ! ErrLost; after 0s..10s; a1 err ! ErrLost; a1 unlocks ! ErrLost; " +
 		"a1 relocks ! ErrLost; now; sleep 21s; sent 2; a2@2 err; "
-	tellKinds(t, map[string]string{
-		"one request renews it, and none after the Unlock": "" +
-			"a1 locks; sleep 11s; now; sleep 10s; sent 1; lease 29s; sleep 990s; sent 100; lease 29s; " +
-			"a1 err; a1 unlocks; sleep 1s; now; sleep 100s; sent 0",
+	specs := Rows(renewal)
+	maps.Copy(specs, map[string]string{
 		"ForceUnlock": "a1 locks; a2@2 locks; b1 forces yes; " + lost + "free",
 		"DEL":         "a1 locks; a2@2 locks; redis DEL LOCK; " + lost + "free",
 		"another owner": "a1 locks; a2@2 locks; redis DEL LOCK; redis HSET LOCK java:1 1; " + lost +
 			"hash java:1 1",
 		"another type": "a1 locks; a2@2 locks; redis SET LOCK text; " + lost + "redis GETRANGE LOCK 0 1",
-		"FLUSHALL": "" +
-			"a1 locks; redis FLUSHALL; now; a1 over ! ErrLost; after 0s..10s; a1 unlocks ! ErrLost; free",
 		"whatever holds of the lock have just ended in its process": "" +
 			strings.Repeat("a1 takes; a1 relocks; a1 unlocks; a1 unlocks; ", 10) + "a2 takes; sleep 5m; " +
 			"a2 err; a2 holds 1; a2 unlocks; sleep 1m; a sees none",
-		"it ends to the moment with the lease that was confirmed, if Redis is silent": "" +
-			"now; a1 locks; sleep 51s; freeze a; a1 over ! ErrLost; after 80s; hash; thaw a; a2 locks; " +
-			"a2 unlocks",
-		"or cannot be reached": "" +
-			"now; a1 locks; sleep 51s; fail a; a1 over ! ErrLost; after 80s; hash; back a; a2 locks; " +
-			"a2 unlocks",
-		"it survives a short outage, in which it is tried once a second, and is renewed soon": "" +
-			"a1 locks; a2@2 locks 1h; sleep 11s; now; fail a; sleep 27s; sent 15..20; back a; " +
-			"sleep 1500ms; lease 28s..30s; sleep 100s; a1 err; a1 unlocks; a2@2 unlocks",
-		"a renewal that was carried out when the hold had ended is undone": "" +
-			"a1 locks; sleep 9s; freeze a; sleep 20500ms; redis PERSIST LOCK; a1 over ! ErrLost; thaw a; " +
-			"sleep 2s; free",
-		"a hold with a lease is not renewed, and the next caller needs no message": "" +
-			"now; a1 locks 42.000999s; a2 waits; a1 over ! ErrLost; after 42s; a2 has; after 42s..52s; " +
-			"a1 unlocks ! ErrLost; hash a2 1; a2 unlocks",
-		"each Relock and each Unlock but the last gives it a new lease": "" +
-			"a1 locks 1s; sleep 900ms; a1 relocks; sleep 900ms; a1 unlocks; sleep 900ms; a1 err; " +
-			"sleep 100ms; a1 err ! ErrLost",
-		"a Relock that arrives after the lease is undone": "" +
-			"a1 locks 1m; freeze a; go a1 relocks; sleep 5s; redis PERSIST LOCK; a1 over ! ErrLost; " +
-			"thaw a; done a1 ! ErrLost; sleep 2s; free",
-		"and one of a renewed hold": "" +
-			"a1 locks; freeze a; go a1 relocks; sleep 5s; redis PERSIST LOCK; a1 over ! ErrLost; thaw a; " +
-			"done a1 ! ErrLost; sleep 2s; free",
-		"a Relock whose reply comes after the lease is undone": "" +
-			"a1 locks 5s; sleep 4s; slow a 2s; a1 relocks ! ErrLost; slow a 0s; sleep 1ms; free",
-		"a Relock that fails while others unlock as often as they have it ends the hold": "" +
-			"a1 locks; held within 1s a1 relocks; a1 unlocks; a1 err; done a1 ! DeadlineExceeded; " +
-			"a1 err ! ErrNotHeld; a1 over ! Canceled; free; late; free",
-		"no caller gets a hold whose lease expired before the reply": "" +
-			"freeze a; in 31s thaw a; a1 locks 10s ! ErrLost; free",
 	})
+	tellKinds(t, specs)
 }
 
 // Thousands of holds take one script call for 100 of them each third of a lease, though they were not taken
