@@ -67,6 +67,13 @@ var steps = map[string]step{
 		p.Limiter, p.rate = p.Wrap(p.WithRate(rate, interval, opts...)), rate
 		p.calls = p.way.calls(p.Limiter)
 	},
+	"config": func(p *play, args []string) {
+		typ, rate, interval, _ := rateOf(args)
+		want := rratelimiter.Config{Type: typ, Rate: rate, Interval: interval}
+		if got, err := p.Config(p.Context()); err != nil || got != want {
+			p.Fatalf("%+v, %v; want %+v", got, err, want)
+		}
+	},
 	"own":    func(*play, []string) {},
 	"java":   func(*play, []string) {},
 	"served": func(*play, []string) {},
