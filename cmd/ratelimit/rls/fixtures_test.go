@@ -1,6 +1,7 @@
 package rls
 
 import (
+	_ "embed" // testdata
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,82 +19,24 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// The configurations of the reference service's tests, retold.
-const basic = `
-domain: d
-descriptors:
-- key: key1
-  value: value1
-  descriptors:
-  - {key: subkey1, rate_limit: {unit: second, requests_per_unit: 5}}
-  - {key: subkey1, value: subvalue1, rate_limit: {unit: second, requests_per_unit: 10}}
-- {key: key2, rate_limit: {unit: minute, requests_per_unit: 20}}
-- {key: key2, value: value2, rate_limit: {unit: minute, requests_per_unit: 30}}
-- {key: key2, value: value3}
-- {key: key3, rate_limit: {unit: hour, requests_per_unit: 1}}
-- key: key5
-  value: value5
-  rate_limit: {unit: day, requests_per_unit: 15}
-  descriptors:
-  - {key: subkey5, value: subvalue5, rate_limit: {unit: day, requests_per_unit: 25}}
-- {key: key7, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 70}}
-`
+// The configurations of the reference service's tests, retold, and two of our own.
+var (
+	//go:embed testdata/basic.yaml
+	basic string
+	//go:embed testdata/patterns.yaml
+	withPatterns string
+	//go:embed testdata/shares.yaml
+	withShares string
+	//go:embed testdata/detailed.yaml
+	detailed string
+	//go:embed testdata/limits.yaml
+	limits string
+	//go:embed testdata/together.yaml
+	together string
 
-const withPatterns = `
-domain: d
-descriptors:
-- {key: wild, value: foo*, rate_limit: {unit: minute, requests_per_unit: 20}}
-- {key: noWild, value: foo, rate_limit: {unit: minute, requests_per_unit: 20}}
-- {key: noVal, rate_limit: {unit: minute, requests_per_unit: 20}}
-- {key: midWild, value: bar*b, rate_limit: {unit: minute, requests_per_unit: 20}}
-- {key: multiWild, value: foo*bar*baz, rate_limit: {unit: minute, requests_per_unit: 10}}
-- key: nestedWild
-  value: val1
-  descriptors:
-  - {key: wild, value: goo*, rate_limit: {unit: minute, requests_per_unit: 20}}
-- {key: runtime, value: foo*bar*, value_to_metric: true, rate_limit: {unit: minute, requests_per_unit: 20}}
-`
-
-const withShares = `
-domain: d
-descriptors:
-- {key: files, value: files/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 100}}
-- key: nested
-  value: parent
-  descriptors:
-  - {key: files, value: nested/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 200}}
-- key: files
-  value: top/*
-  share_threshold: true
-  descriptors:
-  - {key: files, value: nested/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 300}}
-- key: route
-  value: api/*
-  share_threshold: true
-  value_to_metric: true
-  descriptors:
-  - {key: method, rate_limit: {unit: minute, requests_per_unit: 60}}
-- key: service
-  value: svc/*
-  share_threshold: true
-  descriptors:
-  - {key: endpoint, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 80}}
-- key: path
-  value: path/*
-  share_threshold: true
-  descriptors:
-  - key: file
-    value: file/*
-    descriptors:
-    - {key: type, rate_limit: {unit: minute, requests_per_unit: 120}}
-- {key: file, value: test1, rate_limit: {unit: minute, requests_per_unit: 50}}
-- {key: file, value: test*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 100}}
-- key: tenant
-  value: t*prod
-  share_threshold: true
-  descriptors:
-  - {key: resource, value: res*v2, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 60}}
-`
+	configs = map[string]string{"basic": basic, "patterns": withPatterns, "shares": withShares,
+		"detailed": detailed, "limits": limits, "together": together}
+)
 
 func TestMain(m *testing.M) {
 	logging.Disable()

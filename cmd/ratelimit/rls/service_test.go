@@ -1,8 +1,7 @@
 package rls
 
 import (
-	"cmp"
-	"fmt"
+	_ "embed" // testdata
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,124 +12,44 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	"github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// limits is the configuration of most specs: keys of every kind, with small limits.
-const limits = `
-domain: d
-descriptors:
-- {key: one, rate_limit: {unit: hour, requests_per_unit: 1}}
-- {key: two, rate_limit: {unit: hour, requests_per_unit: 2}, metadata: {service: {name: two, tier: 1}}}
-- {key: none, rate_limit: {unit: hour, requests_per_unit: 0}}
-- {key: free, rate_limit: {unlimited: true}}
-- {key: white}
-- {key: shady, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
-- {key: quota1, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}, metadata: {quota: one}}
-- key: quota2
-  quota_mode: true
-  value_to_metric: true
-  rate_limit: {unit: hour, requests_per_unit: 2}
-  metadata: {quota: two, service: {tier: 2}}
-- {key: tokens, rate_limit: {unit: hour, requests_per_unit: 10}}
-- {key: banned, rate_limit: {unit: hour, requests_per_unit: 0, name: banned}}
-- {key: pardon, rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: banned}, {name: other}]}}
-- {key: pass, rate_limit: {unlimited: true, replaces: [{name: banned}]}}
-`
+//go:embed testdata/decisions.txt
+var decisions string
 
-// decisions are requests, one after another, with their responses. Each retells cases of the reference
-// service's ratelimit_test.go, or what differs from it: docs/envoy.md.
-// They were compared with the decisions of the reference service at commit 3fb702589d36.
-var decisions = []struct {
-	name   string
-	o      Options
-	limits string // the configuration, if it is not limits
-	steps  []string
-}{
-	{"each descriptor has its status", Options{}, "", []string{
-		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OVER: OVER 0, OK 0", "one=a; two=b",
-		"OVER: OVER 0, OK 1",
-	}},
-	{"values have limits of their own", Options{}, "", []string{
-		"one=a", "OK: OK 0", "one=b", "OK: OK 0", "one=a", "OVER: OVER 0",
-	}},
-	{"without a limit all pass", Options{}, "", []string{
-		"unknown=a", "OK: OK", "white=a", "OK: OK", "one=a two=a", "OK: OK",
-	}},
-	{"unlimited", Options{}, "", []string{"free=a; one=a", "OK: OK 4294967295, OK 0"}},
-	{"a rate of 0 refuses", Options{}, "", []string{"none=a", "OVER: OVER 0", "none=a*0", "OVER: OVER 0",
-		"none=a*-1", "OK: OK 0"}},
-	{"shadow_mode passes", Options{}, "", []string{
-		"shady=a", "OK: OK 0", "shady=a", "OK: OK 0", "one=a; shady=a", "OK: OK 0, OK 0",
-		"one=a; shady=a", "OVER: OVER 0, OK 0",
-	}},
-	{"SHADOW_MODE passes, and shows the statuses", Options{Shadow: true}, "", []string{
-		"one=a", "OK: OK 0", "one=a", "OK: OVER 0",
-	}},
-	{"quotas refuse together", Options{}, "", []string{
-		"quota1=a; quota2=a", "OK: OK 0, OK 1", "quota1=a; quota2=a", "OK: OVER 0, OK 0",
-		"quota1=a; quota2=a", "OVER: OVER 0, OVER 0", "quota1=a; quota2=a; two=a",
-		"OVER: OVER 0, OVER 0, OK 1",
-		"quota1=b; one=a", "OK: OK 0, OK 0", "quota1=b; quota2=b; one=a", "OVER: OVER 0, OK 1, OVER 0",
-	}},
-	{"QUOTA_MODE", Options{Quota: true}, "", []string{
-		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OK: OVER 0, OK 0", "one=a; two=a",
-		"OVER: OVER 0, OVER 0",
-	}},
-	{"SHADOW_MODE over quotas", Options{Quota: true, Shadow: true}, "", []string{
-		"one=a", "OK: OK 0", "one=a", "OK: OVER 0",
-	}},
-	{"replaced limits do not count", Options{}, "", []string{
-		"banned=a", "OVER: OVER 0", "banned=a; pardon=a", "OK: OK, OK 0", "banned=a; pardon=a",
-		"OVER: OK, OVER 0",
-		"banned=a; pass=a", "OK: OK, OK 4294967295", "banned=a", "OVER: OVER 0",
-	}},
-	{"hits of a request are for all descriptors without any", Options{}, "", []string{
-		"4 tokens=a; two=a*1", "OK: OK 6, OK 1", "4 tokens=a; two=a*1", "OK: OK 2, OK 0",
-		"4 tokens=a; two=a*1", "OVER: OVER 2, OVER 0",
-	}},
-	{"an override decides in place of the file", Options{}, "", []string{
-		"unknown=a@2; one=a@2", "OK: OK 1, OK 1", "unknown=a@2; one=a@2", "OK: OK 0, OK 0",
-		"unknown=a@2; one=a@2", "OVER: OVER 0, OVER 0",
-	}},
-	{"a shared pattern has one counter", Options{}, withShares, []string{
-		"file=test2", "OK: OK 99", "file=test3", "OK: OK 98",
-	}},
-	{"values of other patterns have counters of their own", Options{}, withPatterns, []string{
-		"wild=foo1", "OK: OK 19", "wild=foo2", "OK: OK 19",
-	}},
-	{"all_or_none: a request that one limit refuses takes nothing of others", Options{}, together, []string{
-		"one=a; two=a", "OK: OK 0, OK 1", "one=a; two=a", "OVER: OVER 0, OK 1", "two=a", "OK: OK 0",
-		"two=b; two=b", "OK: OK 0, OK 0", // the same limiter twice
-		"one=c; one=c; two=c", "OVER: OVER 1, OVER 1, OK 2", // more than the limit ever has
-		"one=d; shady=d", "OK: OK 0, OK 0", "two=e; shady=d", "OK: OK 1, OK 0", "two=e*0", "OK: OK 1",
-		"none=f; two=f", "OVER: OVER 0, OK 2", // refused by another one
-		"one=a*0; two=f", "OVER: OVER 0, OK 2",
-		"quota=f", "OK: OK 0", "quota=f; quota=g; two=f", "OK: OVER 0, OK 0, OK 1",
-		"large=a*1099511627776; large=b*1099511627776", "OVER: OVER 9, OVER 9",
-	}},
+// played returns what a row of testdata/decisions.txt needs, and its requests with their responses.
+func played(row string) (o Options, config string, steps []string) {
+	config = limits
+	for step := range strings.SplitSeq(row, "|") {
+		request, response, is := strings.Cut(step, " => ")
+		if is {
+			steps = append(steps, strings.TrimSpace(request), strings.TrimSpace(response))
+			continue
+		}
+		for word := range strings.FieldsSeq(step) {
+			switch word {
+			case "SHADOW_MODE":
+				o.Shadow = true
+			case "QUOTA_MODE":
+				o.Quota = true
+			default:
+				config = configs[word]
+			}
+		}
+	}
+	return o, config, steps
 }
-
-// together is a configuration whose limits take their hits together.
-const together = `
-domain: d
-all_or_none: true
-descriptors:
-- {key: one, rate_limit: {unit: hour, requests_per_unit: 1}}
-- {key: two, rate_limit: {unit: hour, requests_per_unit: 2}}
-- {key: shady, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
-- {key: none, rate_limit: {unit: hour, requests_per_unit: 0}}
-- {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
-- {key: large, name: large, rate_limit: {unit: hour, requests_per_unit: 9, charge: false}}
-`
 
 // A redis-server decides as the embedded one does.
 func TestDecisions(t *testing.T) {
 	server := redistest.Start(t).Client(t)
-	for i, c := range decisions {
-		t.Run(c.name, func(t *testing.T) {
-			asks(t, inMemory(t, c.o, cmp.Or(c.limits, limits)), c.steps...)
-			c.o.Prefix = fmt.Sprintf("%d:", i)
-			asks(t, serve(t, server, c.o, cmp.Or(c.limits, limits)), c.steps...)
+	for name, row := range fixtures.Rows(decisions) {
+		t.Run(name, func(t *testing.T) {
+			o, config, steps := played(row)
+			asks(t, inMemory(t, o, config), steps...)
+			o.Prefix = name + ":"
+			asks(t, serve(t, server, o, config), steps...)
 		})
 	}
 }
@@ -139,8 +58,12 @@ func TestDecisions(t *testing.T) {
 // all_or_none on one.
 func TestDecisionsOnACluster(t *testing.T) {
 	rdb := redistest.StartCluster(t).Client(t)
-	asks(t, serve(t, rdb, Options{}, limits), decisions[0].steps...)
-	asks(t, serve(t, rdb, Options{Prefix: "b"}, together), decisions[len(decisions)-1].steps...)
+	for _, name := range []string{"each descriptor has its status",
+		"all_or_none: a request that one limit refuses takes nothing of others"} {
+		o, config, steps := played(fixtures.Rows(decisions)[name])
+		o.Prefix = name + ":"
+		asks(t, serve(t, rdb, o, config), steps...)
+	}
 	for _, algorithm := range algorithms {
 		s := serve(t, rdb, Options{Prefix: algorithm}, hourly(1, ", algorithm: "+algorithm))
 		asks(t, s, "a={x}", "OK: OK 0", "a={x}", "OVER: OVER 0")
