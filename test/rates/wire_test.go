@@ -2,8 +2,6 @@ package rates_test
 
 import (
 	"context"
-	"maps"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,35 +11,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
-
-// What is written, byte by byte, is what Redisson 4.7.0 writes.
-func TestKeysAreWrittenAsByRedisson(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		ctx := b.Context()
-		l := b.NewLimiter(Overall, 0, 0)
-		ok, err := l.TrySetRate(ctx, Overall, 5, 1500*time.Microsecond,
-			rratelimiter.WithKeepAlive(time.Minute))
-		if !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-		want := map[string]string{"rate": "5", "interval": "1", "type": "0", "keepAliveTime": "60000"}
-		if got := b.Look.HGetAll(ctx, l.Name()).Val(); !maps.Equal(got, want) {
-			b.Fatalf("hash %v, want %v", got, want)
-		}
-		l.Takes(3)
-		if got := b.Look.Get(ctx, l.ValueKey()).Val(); got != "2" {
-			b.Fatalf("value %q, want 2", got)
-		}
-		records := b.Look.ZRangeWithScores(ctx, l.PermitsKey(), 0, -1).Val()
-		if len(records) != 1 || records[0].Score != float64(b.Now) {
-			b.Fatalf("records %v, want one at %d", records, b.Now)
-		}
-		m := records[0].Member.(string)
-		if len(m) != 21 || m[0] != 16 || m[17:] != "\x03\x00\x00\x00" {
-			b.Fatalf("record % x, want 10, 16 random bytes, 03 00 00 00", m)
-		}
-	})
-}
 
 func TestAPerClientLimiterHasOwnKeys(t *testing.T) {
 	OnBoth(t, func(b *Bench) {
@@ -66,37 +35,6 @@ func TestAPerClientLimiterHasOwnKeys(t *testing.T) {
 			}
 			l.Keeps(5, keys[1], keys[2])
 		}
-	})
-}
-
-func TestAllowAndPeekAnswerWithNumbers(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		l := b.NewLimiter(Overall, 5, time.Second)
-		peek := func(want rratelimiter.Result) {
-			b.Helper()
-			want.Name, want.Interval = l.Name(), time.Second
-			if got, err := l.Peek(b.Context()); !reflect.DeepEqual(got, want) || err != nil {
-				b.Fatalf("peek %+v, %v; want %+v", got, err, want)
-			}
-		}
-		allow := func(n int64, want rratelimiter.Result) {
-			b.Helper()
-			want.Name, want.Interval = l.Name(), time.Second
-			if got, err := l.Allow(b.Context(), n); !reflect.DeepEqual(got, want) || err != nil {
-				b.Fatalf("allow %+v, %v; want %+v", got, err, want)
-			}
-		}
-		ms := time.Millisecond
-		peek(rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 5})
-		allow(3, rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 2, ResetAfter: 1000 * ms})
-		b.Now += 400
-		allow(3, rratelimiter.Result{Limit: 5, Remaining: 2, RetryAfter: 600 * ms, ResetAfter: 600 * ms})
-		allow(2, rratelimiter.Result{Allowed: true, Limit: 5, ResetAfter: 1000 * ms})
-		peek(rratelimiter.Result{Limit: 5, RetryAfter: 600 * ms, ResetAfter: 1000 * ms})
-		b.Now += 600
-		peek(rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 3, ResetAfter: 400 * ms})
-		b.Now += 400
-		peek(rratelimiter.Result{Allowed: true, Limit: 5, Remaining: 5})
 	})
 }
 
@@ -130,29 +68,6 @@ func serverTime(b *Bench) time.Time {
 	now, err := b.Look.Time(b.Context()).Result()
 	b.Want(err)
 	return now
-}
-
-// Value and permits never outlive one another, nor the hash by much: with keep
-// alive each use prolongs all of them.
-func TestKeepAliveSlides(t *testing.T) {
-	m := redistest.Mini(t)
-	b := NewBench(t, redistest.MiniClient(t, m), redistest.MiniClient(t, m))
-	l := b.NewLimiter(Overall, 5, time.Second, rratelimiter.WithKeepAlive(10*time.Second))
-	for range 5 {
-		m.FastForward(9 * time.Second)
-		b.Now += 9000
-		l.Takes(5)
-	}
-	m.FastForward(9 * time.Second)
-	l.Gives(1)
-	m.FastForward(9 * time.Second)
-	l.Refused(5, 500*time.Millisecond+500*time.Millisecond) // a refusal is also a use
-	m.FastForward(9 * time.Second)
-	NoError(t, Yes(l.Exists(t.Context())))
-	m.FastForward(2 * time.Second)
-	if keys := m.Keys(); len(keys) != 0 {
-		t.Fatalf("left after its time: %q", keys)
-	}
 }
 
 func TestOneOfManySetsTheRate(t *testing.T) {

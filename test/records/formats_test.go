@@ -11,6 +11,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // The bytes of each format: header, random bytes, permits.
 func TestRecordsHaveTheBytesOfTheirFormat(t *testing.T) {
 	OnBoth(t, func(b *Bench) {

@@ -19,7 +19,6 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// reserve reserves permits, which are there.
 func reserve(l *Limiter, permits int64) *rratelimiter.Reservation {
 	l.Helper()
 	r, err := l.Reserve(l.Context(), permits, 0)
@@ -29,7 +28,6 @@ func reserve(l *Limiter, permits int64) *rratelimiter.Reservation {
 	return r
 }
 
-// settle settles a reservation.
 func settle(l *Limiter, r *rratelimiter.Reservation, used int64) {
 	l.Helper()
 	l.Want(r.Settle(l.Context(), used))
@@ -62,42 +60,6 @@ func TestTryReserveReturnsTheNumbersOfAllow(t *testing.T) {
 		WantErr(b, none.Settle(b.Context(), 1), rratelimiter.ErrInvalidArgument)
 		settle(l, r, 2)
 		keeps(l, 10, 8)
-	})
-}
-
-// A Keyed reserves and charges, and its calls set the rate where none is set. A reservation whose limiter has
-// expired has nothing to give back; what was used beyond it is charged.
-func TestKeyedReserves(t *testing.T) {
-	OnBoth(t, func(b *Bench) {
-		k := b.Client.Keyed("tokens", 10, time.Second)
-		if r, err := k.For("one").Charge(b.Context(), 12); err != nil || r.Debt != 2 {
-			t.Errorf("%+v, %v; want a debt of 2", r, err)
-		}
-		r, err := k.For("two").Reserve(b.Context(), 7, 0)
-		b.Want(err)
-		l := b.Wrap(k.For("two"))
-		l.Has(3)
-		_, err = l.Delete(b.Context())
-		b.Want(err)
-		elsewhere, err := b.NewClient().Reservation(r.ID())
-		b.Want(err)
-		settle(l, r, 2)
-		if there, err := l.Exists(b.Context()); there || err != nil {
-			t.Errorf("%v, %v; want no limiter", there, err)
-		}
-		settle(l, elsewhere, 12)
-		l.Has(5)
-		r, result, err := k.For("two").TryReserve(b.Context(), 6)
-		refused := r == nil && !result.Allowed && result.Remaining == 5 && result.RetryAfter == time.Second
-		if !refused || err != nil {
-			t.Errorf("%v, %+v, %v; want it refused for 1 s", r, result, err)
-		}
-		r, result, err = k.For("two").TryReserve(b.Context(), 4)
-		if r == nil || err != nil || !result.Allowed || result.Remaining != 1 {
-			t.Errorf("%v, %+v, %v; want 1 left", r, result, err)
-		}
-		settle(l, r, 1)
-		l.Has(4)
 	})
 }
 

@@ -263,7 +263,6 @@ var steps = map[string]step{
 	},
 }
 
-// does does the steps of a row.
 func (p *play) does(row string) {
 	p.Helper()
 	all := p.steps
@@ -297,7 +296,6 @@ func (p *play) does(row string) {
 	}
 }
 
-// byAnother returns the play of another Client.
 func (p *play) byAnother() *play {
 	if p.another == nil {
 		l := p.With()
@@ -332,7 +330,6 @@ func (p *play) hasKeys(want int64) {
 	}
 }
 
-// span reads a duration.
 func (p *play) span(word string) time.Duration {
 	p.Helper()
 	d, err := time.ParseDuration(word)

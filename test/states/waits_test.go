@@ -43,7 +43,6 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// waitsOut plays a row.
 func waitsOut(l *Limiter, way way, row string) {
 	l.Want(l.SetRate(l.Context(), Overall, 1, time.Hour))
 	p := &waitPlay{play: &play{Limiter: l, way: way, calls: way.calls(l)}, callers: map[string][]*asker{}}
