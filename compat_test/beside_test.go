@@ -52,7 +52,6 @@ func besideSpecs(g *generation) {
 	}
 }
 
-// stepsOf returns the words of each step of a row.
 func stepsOf(row string) (all [][]string) {
 	for step := range strings.SplitSeq(row, ";") {
 		all = append(all, strings.Fields(step))
@@ -155,7 +154,6 @@ func (p *play) goLimiter(s side) *rratelimiter.RateLimiter {
 	return p.goes[s]
 }
 
-// does does a step.
 func (p *play) does(step []string) {
 	GinkgoHelper()
 	s, word := p.sides[step[0]], step[0]

@@ -162,7 +162,6 @@ func (g *goSide) ID() string                  { return g.c.ID() }
 func (g *goSide) limiter(name string) limiter { return compare.Go(g.c.RateLimiter(name)) }
 func (g *goSide) writes() int                 { return g.format }
 
-// start starts its Client.
 func (g *goSide) start(opts ...rratelimiter.Option) {
 	g.c = rratelimiter.New(server.Client(GinkgoT()), append(opts, writing(g.format))...)
 	DeferCleanup(g.c.Close)

@@ -83,7 +83,6 @@ var silent = limit.Shared(limit.Func(func(ctx context.Context, _ int64) (limit.R
 	return limit.Result{}, ctx.Err()
 }))
 
-// attempts returns the calls so far.
 func (f *fakeLimiter) attempts() []attempt {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -247,7 +246,6 @@ func intercepted(
 	return err
 }
 
-// details returns the details of a status.
 func details(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure) {
 	for _, detail := range status.Convert(err).Details() {
 		switch d := detail.(type) {

@@ -36,7 +36,6 @@ func rulesOf(t *testing.T, text string) *rules.Rules {
 	return redistest.Must(rules.New(rules.InMemory(), redistest.Must(rules.Parse([]byte(text)))(t)))(t)
 }
 
-// ruled returns the options of a server with the interceptors of rules.
 func ruled(r *rules.Rules, user grpclimit.Key, opts ...grpclimit.ServerOption) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.UnaryInterceptor(grpclimit.UnaryServerRules(r, user, opts...)),

@@ -39,7 +39,6 @@ func newRig(t testing.TB, opts ...otellimit.Option) *rig {
 	return r
 }
 
-// collect returns all metrics, by name.
 func (r *rig) collect(t *testing.T) map[string]metricdata.Metrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics

@@ -86,7 +86,6 @@ func (c *shards) has(s *redistest.Server, channel string, want int64) {
 	})
 }
 
-// do carries out a command on s.
 func (c *shards) do(s *redistest.Server, args ...any) {
 	c.Helper()
 	redistest.NoError(c, s.Admin().Do(c.Context(), args...).Err())

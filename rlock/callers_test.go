@@ -95,10 +95,8 @@ type turn struct {
 	err  error
 }
 
-// goHold is the hold of a caller of Go.
 func (c *caller) goHold() *rlock.Hold { return c.hold.(*rlock.Hold) }
 
-// process returns the process of a caller.
 func (p *play) process(name string) *process {
 	letter := name[:1]
 	p.mu.Lock()

@@ -15,7 +15,6 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// onCluster returns an env on a cluster of three masters.
 func onCluster(t *testing.T, mods ...func(*redis.ClusterOptions)) *env {
 	t.Helper()
 	t.Parallel()

@@ -70,7 +70,6 @@ func newEnv(t *testing.T, look redis.UniversalClient,
 	return s
 }
 
-// named sets the name of the lock.
 func (s *env) named(name string) { s.name, s.keys = name, wire.LockKeysOf(name) }
 
 // inBubble runs a test in fake time, on a miniredis whose keys expire by it.

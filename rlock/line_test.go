@@ -227,7 +227,6 @@ func TestCallersLeaveASilentServerInTime(t *testing.T) {
 	}
 }
 
-// goroutine returns the number of the goroutine that calls it.
 func goroutine() string {
 	stack := make([]byte, 64)
 	return strings.Fields(string(stack[:runtime.Stack(stack, false)]))[1]

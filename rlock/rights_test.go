@@ -183,7 +183,6 @@ func (g *restricted) denied(right string, denied []string) {
 	}
 }
 
-// without returns rights except some.
 func without(rights []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return slices.Contains(some, r) })
 }

@@ -290,7 +290,6 @@ func (p *play) listens(ctx context.Context, words []string) error {
 	return err
 }
 
-// subscribes subscribes to a channel.
 func (p *play) subscribes(ctx context.Context, subscribe func(context.Context, ...string) *redis.PubSub,
 	channel string) (*redis.PubSub, error) {
 	sub := subscribe(p.Context(), channel)

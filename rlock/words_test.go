@@ -92,7 +92,6 @@ func tell(t *testing.T, of kind, specs map[string]string) {
 	}
 }
 
-// tellKinds tells specs with each kind of lock.
 func tellKinds(t *testing.T, specs map[string]string) {
 	t.Helper()
 	eachKind(t, func(t *testing.T, of kind) { tell(t, of, specs) })
@@ -174,7 +173,6 @@ func (p *play) does(ctx context.Context, words []string) error {
 	return p.acts(ctx, words[0], rest)
 }
 
-// acts does a step of the play or of a caller.
 func (p *play) acts(ctx context.Context, who string, rest []string) error {
 	if do := steps[who]; do != nil {
 		return do(p, ctx, rest)
@@ -288,7 +286,6 @@ func (p *play) sent() (n int64) {
 	return n
 }
 
-// waiting returns the owners in the queue.
 func (p *play) waiting() []string { return p.look.LRange(p.Context(), p.keys.Queue, 0, -1).Val() }
 
 // listeners returns how many clients listen to a channel on the server, and to a shard channel of that name.

@@ -66,7 +66,6 @@ func TestTheLastTagMayBeBesideTheBranch(t *testing.T) {
 	is("v0.1.0")
 }
 
-// repository returns a repository with one commit.
 func repository(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

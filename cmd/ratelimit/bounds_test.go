@@ -22,7 +22,6 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
-// send connects to a port and sends a text.
 func send(t *testing.T, address, text string) net.Conn {
 	t.Helper()
 	conn := redistest.Must(net.Dial("tcp", address))(t)

@@ -16,7 +16,6 @@ import (
 
 const guide = "../../docs/envoy.md"
 
-// read returns the text of all files of a pattern.
 func read(t *testing.T, pattern string) (text string) {
 	t.Helper()
 	for _, file := range redistest.Must(filepath.Glob(pattern))(t) {

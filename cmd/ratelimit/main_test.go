@@ -63,7 +63,6 @@ func (l *log) add(line string) {
 	fmt.Fprintln(&l.text, line)
 }
 
-// String returns all lines.
 func (l *log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

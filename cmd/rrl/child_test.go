@@ -57,7 +57,6 @@ func (p *process) started() (stdin io.Writer, stdout *bufio.Reader) {
 	return stdin, stdout
 }
 
-// starts starts a process, and returns its stdin and its stdout.
 func (p *process) starts() (stdin io.Writer, stdout *bufio.Reader) {
 	p.t.Helper()
 	p.Stdout = nil
@@ -77,7 +76,6 @@ func (p *process) isReady(stdout *bufio.Reader) {
 	}
 }
 
-// signal sends a signal.
 func (p *process) signal(s os.Signal) {
 	p.t.Helper()
 	redistest.NoError(p.t, p.Process.Signal(s))

@@ -85,7 +85,6 @@ func TestDocsNameTheEnvironment(t *testing.T) {
 	}
 }
 
-// contents returns the text of a file.
 func contents(t *testing.T, file string) string {
 	t.Helper()
 	text := redistest.Must(os.ReadFile(file))(t)

@@ -35,7 +35,6 @@ func serve(
 	return url, p, rest
 }
 
-// fetch returns a page.
 func fetch(t *testing.T, url, password string) (int, string) {
 	t.Helper()
 	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)

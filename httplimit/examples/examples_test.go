@@ -75,7 +75,6 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// start starts a server and returns its URL.
 func start(t *testing.T, handler http.Handler) (url string) {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

@@ -17,7 +17,6 @@ type generator struct {
 	last rratelimiter.Config // the rate that was set last
 }
 
-// sequence returns the sequence of a seed.
 func sequence(seed uint64) []Step {
 	g := generator{Rand: rand.New(rand.NewPCG(seed, stepsPerSequence))}
 	steps := []Step{{Op: TrySetRate, Limit: g.limit()}}

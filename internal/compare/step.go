@@ -78,7 +78,6 @@ func (o outcome) like(other outcome) bool {
 	return o.answer == other.answer && o.state.like(other.state)
 }
 
-// diverges returns the divergence of an observation from an outcome.
 func (o observation) diverges(says string, want outcome) *Divergence {
 	return &Divergence{Says: says, want: want, observed: o}
 }

@@ -52,7 +52,6 @@ func leased(names ...string) (faults []Fault) {
 	return faults
 }
 
-// late makes each reply late by d.
 func (r *Round) late(d time.Duration) {
 	r.Proxy.Delay(d)
 	r.wait(broken)

@@ -47,7 +47,6 @@ type Setup struct {
 	Leased  bool     // Clients of Go take leases
 }
 
-// limit returns the limit of a round.
 func (s Setup) limit() grants.Limit {
 	if s.Leased {
 		return wide

@@ -24,14 +24,12 @@ func limiter(
 	return l
 }
 
-// clientOn returns a Client that ends with the test.
 func clientOn(t *testing.T, rdb redis.UniversalClient, opts ...rratelimiter.Option) *rratelimiter.Client {
 	c := rratelimiter.New(rdb, append(opts, rratelimiter.WithID("me"))...)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// set sets a rate.
 func set(
 	t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateType, rate int64, interval time.Duration,
 ) {
@@ -51,7 +49,6 @@ func take(t *testing.T, l *rratelimiter.RateLimiter, permits ...int64) {
 	}
 }
 
-// look reads a limiter.
 func look(t *testing.T, rdb redis.UniversalClient, name string, ids ...string) *inspect.Limiter {
 	t.Helper()
 	l := redistest.Must(inspect.Read(t.Context(), rdb, name, inspect.Few, ids...))(t)

@@ -68,7 +68,6 @@ func doLock(ctx context.Context, l *Lock, op string, a args) error {
 	return err
 }
 
-// on returns the arguments of a call on a thread.
 func on(thread string) args { return args{"thread": thread} }
 
 // taking returns the arguments of a call that takes a lock with a lease, unless that is 0.

@@ -154,7 +154,6 @@ func TestBrokenLimitersFail(t *testing.T) {
 	}
 }
 
-// wantFailure expects a check to fail with a text.
 func wantFailure(t *testing.T, s suite, c check, text string) {
 	t.Helper()
 	s.enter(t, func(t *testing.T) {

@@ -21,13 +21,11 @@ func parsed(t testing.TB, text string) *rules.Set {
 	return redistest.Must(rules.Parse([]byte(text)))(t)
 }
 
-// inMemory returns the Rules of a file, in memory.
 func inMemory(t testing.TB, text string) *rules.Rules {
 	t.Helper()
 	return redistest.Must(rules.New(rules.InMemory(), parsed(t, text)))(t)
 }
 
-// get returns a call of a path.
 func get(path string) rules.Call { return rules.Call{Method: "GET", Path: path} }
 
 // of returns a call of "/" by a user.
@@ -59,7 +57,6 @@ func allow(t testing.TB, r *rules.Rules, call rules.Call, n int64) rules.Grant {
 	return g
 }
 
-// fails expects an error of a call.
 func fails(t *testing.T, want error, r *rules.Rules, call rules.Call, n int64) {
 	t.Helper()
 	_, err := r.Allow(t.Context(), call, n)

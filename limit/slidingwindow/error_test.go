@@ -85,7 +85,6 @@ func simulate(t *testing.T, a formtest.Algorithm, all []request) (granted []requ
 	return granted
 }
 
-// sum returns the permits of all requests.
 func sum(all []request) (permits int64) {
 	for _, r := range all {
 		permits += r.n

@@ -19,7 +19,6 @@ func TestFormsOfManyPartsDecideAlike(t *testing.T) {
 	}
 }
 
-// A maker returns an algorithm.
 type maker = func(rate int64, interval time.Duration) formtest.Algorithm
 
 func log(rate int64, interval time.Duration) formtest.Algorithm {

@@ -29,7 +29,6 @@ func rule(t *testing.T, which int) []string {
 	return redistest.Rights(t, "../../docs/keys.md", "app", which)
 }
 
-// without returns the rights without some.
 func without(rights []string, lacks ...string) []string {
 	return slices.DeleteFunc(slices.Clone(rights), func(right string) bool {
 		return slices.Contains(lacks, right)

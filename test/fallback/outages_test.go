@@ -52,7 +52,6 @@ var fallbacks = map[string]rratelimiter.Fallback{
 	"deny": rratelimiter.FallbackDeny, "local": rratelimiter.FallbackLocal,
 }
 
-// plays does the steps of a row, and then those of a spec.
 func plays(t *testing.T, row string, spec func(p *play), opts ...rratelimiter.Option) {
 	t.Helper()
 	p := &play{}
@@ -142,7 +141,6 @@ func (p *play) by(words []string) (taker, []string) {
 	return p.RateLimiter, words
 }
 
-// does does the steps of a row.
 func (p *play) does(row string) {
 	p.Helper()
 	for step := range strings.SplitSeq(row, ";") {

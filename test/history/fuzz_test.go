@@ -293,7 +293,6 @@ func (p *play) step(what byte, next func() byte) {
 	}
 }
 
-// bytes returns the next size bytes of a program.
 func bytes(size byte, next func() byte) string {
 	text := make([]byte, size)
 	for i := range text {

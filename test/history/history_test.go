@@ -101,7 +101,6 @@ func (h *history) sets(a asked, opts ...rratelimiter.RateOption) {
 	})
 }
 
-// comes makes one call at random.
 func (h *history) comes(client int, random *rand.Rand) {
 	a := asked{client: client, n: 1 + random.Int64N(4)}
 	switch p := random.IntN(100); {

@@ -105,7 +105,6 @@ func keepLedger(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelim
 	}
 }
 
-// keepOne keeps one ledger.
 func keepOne(t *testing.T, w way, typ rratelimiter.RateType, opts ...rratelimiter.Option) *books {
 	t.Helper()
 	seed := rand.Uint64()

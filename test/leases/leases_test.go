@@ -111,7 +111,6 @@ type record struct {
 	permits int64
 }
 
-// records returns all records.
 func (b *bubble) records() (all []record) {
 	b.Helper()
 	key := "{" + b.name + "}:permits"

@@ -107,7 +107,6 @@ var playSteps = map[string]func(p *play, args []string){
 	},
 }
 
-// does does a step.
 func (p *play) does(words []string) {
 	p.Helper()
 	if ms, passes := strings.CutPrefix(words[0], "+"); passes {
@@ -148,7 +147,6 @@ func (p *play) repeats(how string, args []string) {
 	}
 }
 
-// takes takes permits once.
 func (p *play) takes(permits int64, how string) {
 	p.Helper()
 	before := p.trips.Load()

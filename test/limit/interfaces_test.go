@@ -32,7 +32,6 @@ func first[L any](pair maker[L]) func(*testing.T, int64, time.Duration) L {
 	}
 }
 
-// clients returns two Clients of one server.
 func clients(t *testing.T, rdb *redis.Client, opts ...rratelimiter.Option) (one, other *rratelimiter.Client) {
 	t.Helper()
 	return NewClient(t, rdb, opts...), NewClient(t, rdb, opts...)

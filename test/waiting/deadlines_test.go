@@ -18,7 +18,6 @@ import (
 
 func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
-// goroutineID returns the number of the calling goroutine.
 func goroutineID() string {
 	var stack [64]byte
 	return strings.Fields(string(stack[:runtime.Stack(stack[:], false)]))[1]

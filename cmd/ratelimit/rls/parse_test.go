@@ -21,7 +21,6 @@ func parse(merge bool, texts ...string) (*Config, error) {
 	return Parse(files, merge)
 }
 
-// mustParse parses a valid text.
 func mustParse(t *testing.T, texts ...string) *Config {
 	t.Helper()
 	c := redistest.Must(parse(len(texts) > 1, texts...))(t)

@@ -43,7 +43,6 @@ func newScenario(t *testing.T, names ...string) *scenario {
 	return s
 }
 
-// set sets a rate.
 func (s *scenario) set(
 	name string, typ rratelimiter.RateType, rate int64, interval time.Duration,
 	opts ...rratelimiter.RateOption,

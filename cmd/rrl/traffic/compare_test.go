@@ -75,7 +75,6 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// chance returns a plan and a traffic for it.
 func chance(random *rand.Rand) (traffic.Plan, traffic.Traffic) {
 	p := traffic.Plan{
 		Rate: 1 + random.Int64N(30), Per: time.Duration(10+random.IntN(2000)) * time.Millisecond,
@@ -104,7 +103,6 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// check checks a strip.
 func check(t *testing.T, c *traffic.Comparison, s *traffic.Strip) {
 	t.Helper()
 	n := len(c.Traffic.Requests)

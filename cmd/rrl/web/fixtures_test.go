@@ -122,7 +122,6 @@ func do(h http.Handler, r *http.Request, mods ...func(*http.Request)) reply {
 	return reply{w, r.Method + " " + r.Host + r.URL.String()}
 }
 
-// header changes a request.
 func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
@@ -147,7 +146,6 @@ type stream struct {
 	lines *bufio.Reader
 }
 
-// follow opens a stream.
 func follow(t testing.TB, address string) *stream {
 	t.Helper()
 	r := redistest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)

@@ -238,7 +238,6 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	redistest.NoError(b.t, chromedp.Do(b.ctx, actions...))
 }
 
-// eval returns the value of an expression.
 func eval[T any](b *browser, expression string) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
