@@ -24,6 +24,14 @@ func TestWhatSeldomHappens(t *testing.T) {
 			_, err := req.Send(p.t.Context())
 			return err
 		}, []int64{2, 2}},
+		{"the name of the second record of a grant is taken: the first one is not left", func(p *seldom) error {
+			setRate(p.t, p.Target, wire.Overall, 1<<40, time.Hour)
+			req := p.Acquire([]Run{{2 * wire.MaxPermits, 1}}, nil, Options{})
+			both := req.records.(string)
+			p.writes(both[len(both)/2:], -3)
+			_, err := req.Send(p.t.Context())
+			return err
+		}, []int64{wire.MaxPermits, wire.MaxPermits, wire.MaxPermits}},
 		{"the name of a Group's record is taken", func(p *seldom) error {
 			g := Take([]*Target{p.Target, p.other}, []int64{2, 1})
 			g.Reserve(0)
