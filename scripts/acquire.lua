@@ -111,7 +111,7 @@ local reset, passed = 0, whole and spent > 0
 -- include parts/newest.lua
 local taken, took, entry = held and 0 or spent, nil, nil
 local after = asked and taken > 0 and math.max(reset, lease + interval) or reset
-local writes, stamp = not idle or resent or look, lease == 0 and at or string.format('%d', now + lease)
+local writes, stamp = not idle or resent, lease == 0 and at or string.format('%d', now + lease)
 if taken > 0 then
   local size, left, added = all <= FULL and #ARGV[5] or #ARGV[5] / math.ceil(all / FULL), taken, {}
   for from = 1, #ARGV[5], math.max(1, size) do

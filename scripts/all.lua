@@ -68,7 +68,7 @@ do
     keep, there, own, interval, held, look, n, took, records, size, wait, reset, ends, drift, replaces =
     unpack(plan[i], 1, PLANNED)
   local takes = grants and before == nil and interval > 0
-  local taken, writes = takes and n or 0, not never or resent or look or before ~= nil
+  local taken, writes = takes and n or 0, not never or resent or before ~= nil
   local entry = held and f[5] or nil -- WAIT counts the writes of its own connection, not those of a copy's
   if not held and (takes or resent or look) then
     entry = number .. ' ' .. at .. ' ' .. (takes and took or 0) .. ' ' .. stamp
