@@ -134,7 +134,7 @@ func (g *restricted) enough(rights []string, kinds ...string) {
 	g.Helper()
 	redistest.Allow(g, "app", rights, g.nodes...)
 	failed, denied := g.tries(kinds, "", patience)
-	denied = without(denied, "client") // by which go-redis names itself; Redis 6 logs the refusal, which does no harm
+	denied = without(denied, "client") // go-redis names itself: harmless
 	if len(failed)+len(denied) > 0 {
 		g.Fatalf("with %q these fail: %v; denied are %q", rights, failed, denied)
 	}

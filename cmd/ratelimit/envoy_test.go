@@ -161,7 +161,8 @@ func TestTheLocationsForNginxWork(t *testing.T) {
 	expect := func(user string, want int) {
 		t.Helper()
 		reply := g.get(t, "/", user)
-		if after := reply.Header.Get("Retry-After"); reply.StatusCode != want || (after != "") != (want == 429) {
+		after := reply.Header.Get("Retry-After")
+		if reply.StatusCode != want || (after != "") != (want == 429) {
 			t.Errorf("%s: %d, Retry-After %q, want %d", user, reply.StatusCode, after, want)
 		}
 	}
