@@ -2,7 +2,7 @@
 
 # Packages tested at a time. Most of their time is spent waiting, but tests that measure time must not starve one another, and the
 # race detector leaves less of the processors.
-P ?= $(if $(ALL),3,6)
+P ?= $(if $(ALL),4,6)
 # The longest that the tests of one package may take: less than CI has, so that a hang leaves a stack trace.
 TIMEOUT ?= 40m
 # Where make luacover notes what has run.

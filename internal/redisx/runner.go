@@ -182,14 +182,14 @@ func (r *Runner) attempt(ctx context.Context, call *Call, argv []any, alone bool
 
 // process sends a command, followed by WAIT if the call needs confirmation.
 func (r *Runner) process(ctx context.Context, call *Call, cmd *command, alone bool) error {
-	key := ""
-	if len(call.Keys) > 0 {
-		key, _ = call.Keys[0].(string)
+	key, keyed := "", len(call.Keys) > 0
+	if keyed {
+		key, keyed = call.Keys[0].(string)
 	}
 	switch {
 	case call.Done != nil && r.Confirm.Replicas > 0:
 		return r.processAndWait(ctx, key, cmd)
-	case !alone && r.outboxes != nil && key != "":
+	case !alone && r.outboxes != nil && keyed:
 		if o := r.outboxes.of(ctx, key); o != nil {
 			return r.send(ctx, o, cmd)
 		}

@@ -25,7 +25,7 @@ type Result struct {
 	Notes
 }
 
-// Notes are what an observer is told besides.
+// Notes are for an observer alone.
 type Notes struct {
 	Drift    int64         // permits by which the value was wrong; this call has corrected it
 	Replaced bool          // the given rate has replaced another rate, interval or keep alive

@@ -143,6 +143,20 @@ func (d *denial) judges(name, row, want string, lacks []string) {
 	}
 }
 
+func TestRightsOnRedis6(t *testing.T) {
+	t.Setenv("REDIS_SERVER", redistest.Releases[1].Binary(t)) // skips with -short
+	s := redistest.Start(t)
+	rights := append([]string{"resetchannels"}, without(rule(t, ruleOfAll), "+pexpiretime")...)
+	redistest.Allow(t, "app", rights, s.Admin())
+	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
+	l := NewClient(t, rdb).RateLimiter("api")
+	NoError(t, Yes(l.TrySetRate(t.Context(), Overall, 1, time.Second)))
+	for range 2 {
+		NoError(t, Yes(l.TryAcquire(t.Context(), 1, time.Minute)))
+	}
+	NoError(t, l.Release(t.Context(), 1))
+}
+
 // Without a right, or without some of the optional ones, a call does all that it does with them, or changes
 // nothing and returns an error. The page names the rights of which this is not true, and those without which
 // no call fails.
