@@ -190,13 +190,13 @@ func (b blank) Write(p []byte) (int, error) { return len(p), nil }
 func (b blank) WriteHeader(int)             {}
 
 // costs returns a function that sends one request through a Middleware to an empty handler.
-func costs(tb testing.TB, result limit.Result) func() {
-	m := newMiddleware(tb, says(result, nil), httplimit.ByAddress(), httplimit.WithPolicies("burst", "daily"))
+func costs(t *testing.T, result limit.Result) func() {
+	m := newMiddleware(t, says(result, nil), httplimit.ByAddress(), httplimit.WithPolicies("burst", "daily"))
 	handler := m.Handler(ignore)
 	// The context of a server's request can end.
 	ctx, cancel := context.WithCancel(context.Background())
-	tb.Cleanup(cancel)
-	r := get(tb).WithContext(ctx)
+	t.Cleanup(cancel)
+	r := get(t).WithContext(ctx)
 	r.RemoteAddr = "203.0.113.7:4711"
 	h := http.Header{}
 	return func() {
@@ -214,30 +214,15 @@ var (
 	two    = limit.Result{Allowed: true, Limit: 100, Each: []limit.Result{granted, granted}}
 )
 
-// measured are the requests that the test and the benchmark share.
-var measured = []struct {
-	name   string
-	result limit.Result
-	most   float64 // allocations
-}{{"granted", granted, 8}, {"two", two, 8}, {"refused", denied, 12}}
-
 // A request costs few allocations, besides those of the limiter.
 func TestRequestsCostFewAllocations(t *testing.T) {
-	for _, test := range measured {
+	for _, test := range []struct {
+		name   string
+		result limit.Result
+		most   float64 // allocations
+	}{{"granted", granted, 8}, {"two", two, 8}, {"refused", denied, 12}} {
 		if got := testing.AllocsPerRun(1000, costs(t, test.result)); got > test.most {
 			t.Errorf("%s: %v allocations, want at most %v", test.name, got, test.most)
 		}
-	}
-}
-
-func BenchmarkMiddleware(b *testing.B) {
-	for _, bench := range measured {
-		b.Run(bench.name, func(b *testing.B) {
-			request := costs(b, bench.result)
-			b.ReportAllocs()
-			for b.Loop() {
-				request()
-			}
-		})
 	}
 }
