@@ -170,7 +170,8 @@ func TestEachFaultHasASpec(t *testing.T) {
 	var specs strings.Builder
 	comments := regexp.MustCompile(`(?m)^#.*$`) // the head of a table names the first and the last
 	for _, glob := range []string{
-		"test/*/*_test.go", "test/states/testdata/*.txt", "compat_test/*_test.go", "rlock/*_test.go", "rlock/testdata/*.txt",
+		"test/*/*_test.go", "test/states/testdata/*.txt", "compat_test/*_test.go", "rlock/*_test.go",
+		"rlock/testdata/*.txt",
 	} {
 		files, _ := filepath.Glob(glob)
 		for _, file := range files {

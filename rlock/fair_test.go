@@ -22,7 +22,7 @@ import (
 //go:embed testdata/fair.txt
 var fair string
 
-// A fair lock serves its callers in the order of a queue in Redis. An owner java:N is one that the spec plays.
+// A fair lock serves its callers in the order of a queue in Redis.
 func TestFair(t *testing.T) {
 	t.Parallel()
 	var many, drift, all strings.Builder

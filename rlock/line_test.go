@@ -2,7 +2,9 @@ package rlock_test
 
 import (
 	"context"
+	_ "embed" // testdata
 	"fmt"
+	"maps"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,6 +20,9 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+//go:embed testdata/line.txt
+var lineRows string
+
 // The waiters of a process stand in a line, and an unlock hands the lock on to the first.
 func TestLine(t *testing.T) {
 	t.Parallel()
@@ -28,34 +33,22 @@ func TestLine(t *testing.T) {
 		return "hearers 2; a1 locks; sleep " + d + "; a1 unlocks; redis HSET LOCK java:1 1; a2 waits; " +
 			"sleep 1s; redis DEL LOCK; now; redis PUBLISH CHANNEL 0; a2 has; "
 	}
-	tell(t, kinds["plain"], map[string]string{
+	specs := Rows(lineRows)
+	maps.Copy(specs, map[string]string{
 		"a successor has left: the next one gets the lock at once": early + next + "; done a1",
-		"also if it comes later":                                   left + "a3 waits; " + next + "; done a1",
+
+		"also if it comes later": left + "a3 waits; " + next + "; done a1",
+
 		"a successor has left, and the lock was deleted": early + "redis DEL LOCK; " + next +
 			"; done a1 ! ErrLost",
 		"and the next one comes later": left + "redis DEL LOCK; a3 waits; " + next + "; done a1 ! ErrLost",
 
-		"a process that has notified others waits 10 ms, unless the wait of its caller ends earlier": "" +
-			"hearers 1; a1 locks; a1 unlocks; now; a1 takes 5ms; after 0s; a1 unlocks; sleep 1s; " +
-			"a1 locks; a1 unlocks; now; a1 takes 1m; after 10ms",
 		"after a short hold it yields to its own unlock alone": hold("1ms") + "after 0s",
+
 		"after a hold of more than 10 ms each client that it has notified gets a turn": hold("20ms") +
 			"after 10ms",
-
-		"a forced unlock of a hold that followed a lost one is not taken for the unlock of that one": "" +
-			"a1 locks; a2 waits; a3 waits; a4 waits; a1 unlocks; a2 has; redis DEL LOCK; " +
-			"a2 unlocks ! ErrLost; a3 has; now; b1 forces yes; a4 has; after 0s",
-		"a forced unlock before the successor knows that it has the lock": "" +
-			"a1 locks; a1 unlocks; a1 locks; a2 waits; a3 waits; slow a 1s; " +
-			"now; go a1 unlocks; b1 forces yes; slow a 0s; a2 has; a3 has; after 1s",
-		"a forced unlock before the server has confirmed the subscription of a caller that hurries (H5)": "" +
-			"hearers 1; a1 locks; a1 unlocks; rest SUBSCRIBE; now; a2 waits; a3 waits; a2 has; " +
-			"b1 forces yes; wake; a3 has; after 10ms",
-
-		"without pub/sub a waiter gets the lock when the lease expires, and does not ask earlier": "" +
-			"deny SUBSCRIBE; now; a1 locks 10s; b1 waits; a1 unlocks; b1 has; after 10s..10010ms; " +
-			"sent 0..9; b2 waits; b1 unlocks; b2 has; b2 unlocks; free",
 	})
+	tell(t, kinds["plain"], specs)
 }
 
 // Without the right to publish, or the right to the channel, waiters still get the lock in time.
