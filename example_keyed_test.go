@@ -10,6 +10,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/tokenbucket"
 )
 
 func ExampleClient_Keyed() {
@@ -214,4 +215,21 @@ func ExampleKeyed_WithLease() {
 	// Output:
 	// true <nil>
 	// true <nil>
+}
+
+// A token bucket for each user, which this process keeps while Redis is down.
+func ExampleClient_Redis() {
+	rdb := redis.NewClient(&redis.Options{Addr: exampleAddr})
+	defer rdb.Close()
+	client := rratelimiter.New(rdb, rratelimiter.WithFallback(rratelimiter.FallbackLocal))
+	defer client.Close()
+
+	searches := tokenbucket.Bucket{Capacity: 20, Rate: 10, Interval: time.Second}
+	users, err := searches.OnRedis(client.Redis(), "searches")
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := users.For("alice").Allow(context.Background(), 5)
+	fmt.Println(r.Allowed, r.Remaining, err)
+	// Output: true 15 <nil>
 }

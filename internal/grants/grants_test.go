@@ -176,3 +176,5 @@ func TestTheErrorListsTheCallsOfTheWindow(t *testing.T) {
 		t.Errorf("a call that is far away is in %s", err)
 	}
 }
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }

@@ -1,6 +1,7 @@
 package clusters_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -112,4 +113,118 @@ func wholeLife(t *testing.T, l *rratelimiter.RateLimiter, typ rratelimiter.RateT
 	NoError(t, Yes(l.Exists(ctx)))
 	NoError(t, Yes(l.Delete(ctx)))
 	WantErr(t, ErrOf(l.Peek(ctx)), rratelimiter.ErrNotInitialized)
+}
+
+// promoted waits until a server is a master that serves its slots.
+func promoted(t *testing.T, s *redistest.Server, key string) {
+	t.Helper()
+	Until(t, func() bool { return s.Admin().Exists(t.Context(), key).Err() == nil })
+}
+
+// copied returns how many records of a limiter a replica has.
+func copied(t *testing.T, s *redistest.Server, name string) int64 {
+	t.Helper()
+	conn := s.Client(t).Conn() // Admin's connections must not stay READONLY
+	defer conn.Close()
+	NoError(t, conn.ReadOnly(t.Context()).Err())
+	return conn.ZCard(t.Context(), "{"+name+"}:permits").Val()
+}
+
+// goesOn waits until a limiter of 10 grants again, and then expects it to be whole: the permits that were
+// taken before are missing, and a waiter is woken by a release of another Client.
+func goesOn(t *testing.T, l, other *rratelimiter.RateLimiter, out int64) (took time.Duration) {
+	t.Helper()
+	start := time.Now()
+	Until(t, func() bool { return ErrOf(l.TryAcquire(t.Context(), 10, 0)) == nil }) // refused: some are out
+	took = time.Since(start)
+	Until(t, func() bool { return ErrOf(other.Peek(t.Context())) == nil })
+	NoError(t, No(other.TryAcquire(t.Context(), 11-out, 0)))
+	NoError(t, Yes(l.TryAcquire(t.Context(), 10-out, 0)))
+	served := make(chan error, 1)
+	go func() { served <- l.Acquire(t.Context(), 3) }()
+	Until(t, func() bool { // it stands in line before the release, or finds the permits at once
+		return ErrOf(other.Peek(t.Context())) == nil && len(served) == 0
+	})
+	NoError(t, other.Release(t.Context(), 3))
+	NoError(t, Receive(t, served))
+	NoError(t, other.Release(t.Context(), 10-out))
+	return took
+}
+
+// A limiter on a cluster survives an orderly failover and the death of a master with the default settings of
+// go-redis: it goes on as soon as the replica has the slots, because the library makes go-redis ask for them.
+func TestALimiterGoesOnOverFailoversOfACluster(t *testing.T) {
+	t.Parallel() // most of the time is spent waiting
+	cluster := redistest.StartCluster(t, redistest.WithReplicas(1),
+		redistest.WithArgs("--cluster-node-timeout", "1000"))
+	var sides [2]*rratelimiter.Client
+	for i := range sides {
+		sides[i] = rratelimiter.New(cluster.Client(t))
+		t.Cleanup(func() { _ = sides[i].Close() })
+	}
+	name := redistest.Name(t)
+	l, other := sides[0].RateLimiter(name), sides[1].RateLimiter(name)
+	NoError(t, l.SetRate(t.Context(), Overall, 10, time.Hour))
+	NoError(t, Yes(l.TryAcquire(t.Context(), 2, 0)))
+	NoError(t, Yes(other.TryAcquire(t.Context(), 2, 0)))
+	at := cluster.Node(t, name)
+	old, next := cluster.Servers[at], cluster.Servers[masters+at] // its replica, in the same order
+
+	Until(t, func() bool { return copied(t, next, name) == 2 })
+	NoError(t, next.Admin().ClusterFailover(t.Context()).Err())
+	promoted(t, next, name)
+	goesOn(t, l, other, 4)
+
+	(&followed{T: t}).follows(old)
+	Until(t, func() bool { return copied(t, old, name) == 2 })
+	next.Stop()
+	promoted(t, old, name)
+	t.Log("acquires go on after", goesOn(t, l, other, 4))
+}
+
+// A Ring moves the keys of a shard that fails its heartbeat to other shards, where they are new: a limiter
+// starts full there (docs/operations.md). A HeartbeatFn that is always true keeps the limiter on its shard.
+func TestAShardOfARingThatIsAwayMovesItsLimiters(t *testing.T) {
+	const rate = 5
+	for what, stays := range map[string]bool{"the limiter moves and starts full": false, "it stays": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel() // most of the time is spent waiting
+			shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+			opts := &redis.RingOptions{
+				Addrs:              map[string]string{"one": shards[0].Addr, "two": shards[1].Addr},
+				HeartbeatFrequency: 10 * time.Millisecond,
+				ReadTimeout:        100 * time.Millisecond,
+			}
+			if stays {
+				opts.HeartbeatFn = func(context.Context, *redis.Client) bool { return true }
+			}
+			ring := redis.NewRing(opts)
+			c := rratelimiter.New(ring)
+			t.Cleanup(func() { _, _ = c.Close(), ring.Close() })
+			l := c.Keyed(redistest.Name(t), rate, time.Hour).For("user")
+			NoError(t, Yes(l.TryAcquire(t.Context(), rate, 0)))
+			WantErr(t, l.Rename(t.Context(), "elsewhere"), rratelimiter.ErrInvalidArgument)
+			home := shards[0]
+			if home.Admin().Exists(t.Context(), l.Name()).Val() == 0 {
+				home = shards[1]
+			}
+			thaw := home.Freeze(t)
+			if stays {
+				ok, err := l.TryAcquire(t.Context(), 1, 0)
+				if ok || !errors.Is(err, rratelimiter.ErrNoAnswer) {
+					t.Error(ok, err, "want ErrNoAnswer")
+				}
+			} else {
+				Until(t, func() bool { return ring.Len() == 1 })
+				NoError(t, Yes(l.TryAcquire(t.Context(), rate, 0)))
+				NoError(t, No(l.TryAcquire(t.Context(), 1, 0)))
+			}
+			thaw()
+			Until(t, func() bool { return ring.Len() == 2 && home.Admin().Ping(t.Context()).Err() == nil })
+			var ok bool
+			var err error
+			Until(t, func() bool { ok, err = l.TryAcquire(t.Context(), 1, time.Second); return err == nil })
+			NoError(t, No(ok, err))
+		})
+	}
 }

@@ -297,3 +297,5 @@ func TestCallersAtOnceGetWhatTheyWouldOneByOne(t *testing.T) {
 			merged, undecided, many)
 	}
 }
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }

@@ -1,7 +1,11 @@
 package keyed_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +13,7 @@ import (
 
 	"github.com/redisson-go/rratelimiter"
 	"github.com/redisson-go/rratelimiter/internal/redistest"
+	limits "github.com/redisson-go/rratelimiter/limit"
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
@@ -110,4 +115,177 @@ func TestLimitersPrintTheirNames(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
+}
+
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
+// Validate reports what is wrong with a limiter itself before the first call, and each call does as
+// an error that no visitor is to blame for.
+func TestValidateReportsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.MiniClient(t, redistest.Mini(t))
+	c := NewClient(t, rdb)
+	bad := c.Keyed("bad", 0, time.Second)
+	unset := c.RateLimiter("bad").WithRate(1, 0)
+	for name, limiter := range map[string]any{
+		"a Keyed": bad, "its limiter": bad.For("alice"), "a limiter": c.RateLimiter(""),
+		"a limiter with a rate": unset, "a Group of it": c.All(unset),
+		"a Group": c.All(), "one for all": limits.Shared(c.RateLimiter("")),
+		"that of an option": rratelimiter.New(rdb, nil).Keyed("good", 1, time.Second),
+	} {
+		err := limits.Validate(limiter)
+		if !errors.Is(err, limits.ErrMisconfigured) || !errors.Is(err, limits.ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for want, limiter := range map[string]limits.Limiter{
+		`for "bad": rate is 0`: bad.For("alice"), `for "bad": interval is 0s`: unset,
+		"interval is 0s": unset.WithFallback(rratelimiter.FallbackAllow),
+	} {
+		_, err := limiter.Allow(t.Context(), 1)
+		if !errors.Is(err, limits.ErrMisconfigured) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Allow: %v", err)
+		}
+	}
+	good := c.Keyed("good", 1, time.Second)
+	one := c.RateLimiter("a")
+	for _, limiter := range []any{
+		good, good.For("alice"), one, one.WithRate(1, time.Second), c.All(one), c,
+	} {
+		NoError(t, limits.Validate(limiter))
+	}
+	for _, key := range []string{"", "{"} { // these come from visitors
+		if _, err := good.For(key).Allow(t.Context(), 1); !errors.Is(err, limits.ErrInvalidArgument) ||
+			errors.Is(err, limits.ErrMisconfigured) {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+}
+
+// A seen is an Observer that keeps all observations.
+type seen struct{ all []rratelimiter.Observation }
+
+func (s *seen) Observe(_ context.Context, o rratelimiter.Observation) { s.all = append(s.all, o) }
+
+// A Keyed whose limiters have another rate says so once, and its results have its name if visitors
+// may see that.
+func TestAKeyedFindsAnotherRate(t *testing.T) {
+	t.Parallel()
+	told := &seen{}
+	c := NewClient(t, redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
+	allow := func(keyed *rratelimiter.Keyed, key string) rratelimiter.Result {
+		t.Helper()
+		r, err := keyed.For(key).Allow(t.Context(), 1)
+		NoError(t, err)
+		return r
+	}
+	first := c.Keyed("users", 10, time.Minute)
+	if r := allow(first, "alice"); r.Policy != "users" {
+		t.Errorf("the policy is %q", r.Policy)
+	}
+	second := c.Keyed("users", 20, time.Minute, rratelimiter.WithKeepRate())
+	for _, key := range []string{"bob", "alice", "alice", "bob"} {
+		allow(second, key)
+	}
+	allow(c.Keyed("users", 20, time.Minute), "alice")
+	var others []int
+	for i, o := range told.all {
+		if o.OtherRate {
+			others = append(others, i)
+		}
+	}
+	if len(others) != 1 || others[0] != 2 {
+		t.Errorf("calls %v tell of another rate, want the third", others)
+	}
+	for _, name := range []string{"ä", "a\nb", strings.Repeat("a", 65)} {
+		if r := allow(c.Keyed(name, 1, time.Minute), "alice"); r.Policy != "" {
+			t.Errorf("visitors see %q", r.Policy)
+		}
+	}
+}
+
+// A call that replaces a rate says so to the observer: the sign of two programs with different rates under
+// one name, which overwrite each other. Every other call does not.
+func TestACallThatReplacesARateSaysSo(t *testing.T) {
+	type program = rratelimiter.RateLimiter
+	calls := map[string]func(context.Context, *rratelimiter.Client, *program) error{
+		"TryAcquire with a timeout": func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
+			return ErrOf(l.TryAcquire(ctx, 1, time.Second))
+		},
+		"Group": func(ctx context.Context, c *rratelimiter.Client, l *program) error {
+			first := c.RateLimiter("{"+l.Name()+"}:first").WithRate(10, time.Minute)
+			return ErrOf(c.All(first, l).TryAcquire(ctx, 1, 0))
+		},
+	}
+	for _, name := range []string{"TryAcquire", "Acquire", "Allow", "Reserve", "Charge"} {
+		calls[name] = func(ctx context.Context, _ *rratelimiter.Client, l *program) error {
+			return Methods[name](ctx, l)
+		}
+	}
+	const replaces, not = true, false
+	keepRate, hour := rratelimiter.WithKeepRate(), rratelimiter.WithKeepAlive(time.Hour)
+	steps := []struct {
+		rate     int64
+		interval time.Duration
+		opts     []rratelimiter.RateOption
+		want     bool
+	}{
+		{10, time.Minute, nil, not}, // the first one
+		{10, time.Minute, nil, not},
+		{20, time.Minute, nil, replaces},
+		{20, time.Minute, nil, not},
+		{10, time.Minute, []rratelimiter.RateOption{keepRate}, not},
+		{20, time.Hour, nil, replaces},
+		{20, time.Hour, []rratelimiter.RateOption{hour}, replaces},
+		{20, time.Hour, []rratelimiter.RateOption{hour}, not},
+		{10, time.Minute, nil, replaces},
+	}
+	for what, call := range calls {
+		for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
+			t.Run(fmt.Sprint(what, " ", typ), func(t *testing.T) {
+				OnBoth(t, func(b *Bench) {
+					told := &seen{}
+					c := b.NewClient(rratelimiter.WithObserver(told))
+					l := b.NewLimiter(typ, 10, time.Minute)
+					for i, s := range steps {
+						given := c.RateLimiter(l.Name()).WithRate(s.rate, s.interval, s.opts...)
+						b.Want(call(b.Context(), c, given))
+						if o := told.all[len(told.all)-1]; len(told.all) != i+1 || o.RateReplaced != s.want {
+							t.Errorf("step %d: replaced %v, want %v", i, o.RateReplaced, s.want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Peek, and an acquire above the rate, replace nothing; a refusal replaces the rate as a grant does, also if
+// it then waits, or if it comes again from memory.
+func TestRefusalsAndReplacedRates(t *testing.T) {
+	InBubble(t, 10, time.Minute, func(l *Limiter) {
+		told := &seen{}
+		c := l.NewClient(rratelimiter.WithObserver(told), rratelimiter.WithRefusalCache(time.Second))
+		given := func(rate int64) *rratelimiter.RateLimiter {
+			return c.RateLimiter(l.Name()).WithRate(rate, time.Minute)
+		}
+		ask := func(rate, permits int64, timeout time.Duration) {
+			_, _ = given(rate).TryAcquire(l.Context(), permits, timeout)
+		}
+		NoError(t, ErrOf(given(5).Peek(l.Context())))
+		ask(5, 6, 0) // above the rate
+		ask(10, 10, 0)
+		ask(5, 1, 0)
+		ask(5, 1, 0) // from memory
+		ask(6, 1, 10*time.Second)
+		ask(6, 1, time.Second)
+		ask(4, 1, time.Hour)
+		var replaced []bool
+		for _, o := range told.all {
+			replaced = append(replaced, o.RateReplaced)
+		}
+		if want := []bool{false, false, true, false, true, false, true}; !slices.Equal(replaced, want) {
+			t.Errorf("replaced: %v, want %v", replaced, want)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package waiting_test
 import (
 	"context"
 	"crypto/rand"
+	_ "embed" // testdata
 	mrand "math/rand/v2"
 	"sync"
 	"testing"
@@ -33,24 +34,10 @@ type model struct {
 	sees   redistest.Hook
 }
 
-// javaTakes takes permits, and replies 0, or the ms until the oldest record is due.
-var javaTakes = redis.NewScript(`
-	local now, interval, rate, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-	local left, wait = tonumber(redis.call('GET', KEYS[1]) or rate), 0
-	for _, record in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - interval)) do
-		local ones, more = string.byte(record, -4, -3)
-		left = left + ones + 256 * more
-		redis.call('ZREM', KEYS[2], record)
-	end
-	if left >= n then
-		redis.call('ZADD', KEYS[2], now, ARGV[5] .. string.char(n, 0, 0, 0))
-		left = left - n
-	else
-		wait = interval - now + redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
-	end
-	redis.call('SET', KEYS[1], left)
-	return wait
-`)
+//go:embed testdata/java_takes.lua
+var javaTakesText string
+
+var javaTakes = redis.NewScript(javaTakesText)
 
 // newRedisson returns an instance with a timer like those of Redisson: a tick of 10 to 49 ms, or 100 ms.
 func newRedisson(c *Limiter, limit shares.Limit, m model) *redisson {

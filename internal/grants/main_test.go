@@ -1,9 +1,0 @@
-package grants_test
-
-import (
-	"testing"
-
-	"github.com/redisson-go/rratelimiter/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
