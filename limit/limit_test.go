@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redisson-go/rratelimiter/internal/redistest"
 	"github.com/redisson-go/rratelimiter/limit"
+	"github.com/redisson-go/rratelimiter/limit/slidingwindow"
 )
 
 // String leaves out unknown numbers, and Name.
@@ -76,6 +78,29 @@ func TestSettleTakesEffectOnceWithTheFirstAmounts(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(asked), "[[3] [3]]"; got != want {
 		t.Errorf("asked with %s, want %s", got, want)
+	}
+}
+
+// An endsLate is a context that ends after its first look.
+type endsLate struct {
+	context.Context
+	looks int
+}
+
+func (e *endsLate) Err() error {
+	if e.looks++; e.looks > 1 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A Settle whose context ends before it asks the store has no effect, and the next one settles.
+func TestASettleThatAsksNothingIsRepeated(t *testing.T) {
+	l := redistest.Must(slidingwindow.Log{Rate: 3, Interval: time.Hour}.InMemory())(t)
+	r, _, _ := l.TryReserve(t.Context(), 3)
+	first, then := r.Cancel(&endsLate{Context: t.Context()}), r.Cancel(t.Context())
+	if left := redistest.Must(l.Peek(t.Context()))(t).Remaining; first == nil || then != nil || left != 3 {
+		t.Errorf("%v, %v, %d left", first, then, left)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Calls of many callers travel in few writes. A caller whose context ends leaves alone: all others get their
-// replies, and what its own call took goes back.
+// replies, and what its own call took goes back. A lone call allocates little.
 func TestCallersTravelTogetherAndLeaveAlone(t *testing.T) {
 	const permits, callers, calls = 100_000, 64, 40
 	server := redistest.Start(t)
@@ -63,6 +63,9 @@ func TestCallersTravelTogetherAndLeaveAlone(t *testing.T) {
 				r := redistest.Must(l.Peek(t.Context()))(t)
 				return permits-r.Remaining == granted.Load()
 			})
+			if n := testing.AllocsPerRun(100, func() { _, _ = l.Allow(context.Background(), 1) }); n > 15 {
+				t.Errorf("%v allocations for a lone call", n)
+			}
 		})
 	}
 }

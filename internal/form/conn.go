@@ -93,7 +93,7 @@ func (c Conn) Tell(ctx context.Context, name string, call func(ctx context.Conte
 	return err
 }
 
-// An unsent is the error of a call that has not reached Redis, and so may be made again.
+// An unsent is the error of a call that has not asked its store, and so may be made again.
 type unsent struct{ error }
 
 // Unwrap returns the error.

@@ -103,7 +103,7 @@ func Micros(us int64) time.Duration {
 func (n *Numbers) Check(ctx context.Context, permits int64, charge bool) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("rratelimiter: %w", ctx.Err())
+		return unsent{fmt.Errorf("rratelimiter: %w", ctx.Err())}
 	case permits < 1:
 		return fmt.Errorf("%w: n is %d, must be at least 1", limit.ErrInvalidArgument, permits)
 	case charge && permits > MostPermits:
