@@ -24,7 +24,7 @@ func TestWhatSeldomHappens(t *testing.T) {
 			_, err := req.Send(p.t.Context())
 			return err
 		}, []int64{2, 2}},
-		{"the name of the second record of a grant is taken: the first one is not left", func(p *seldom) error {
+		{"the name of a second record is taken: the first one does not stay", func(p *seldom) error {
 			setRate(p.t, p.Target, wire.Overall, 1<<40, time.Hour)
 			req := p.Acquire([]Run{{2 * wire.MaxPermits, 1}}, nil, Options{})
 			both := req.records.(string)

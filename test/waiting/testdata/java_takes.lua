@@ -1,5 +1,5 @@
 -- Takes permits as Java does. It returns 0, or the ms until the oldest record is due.
--- KEYS: value, permits. ARGV: now, interval, rate, permits wanted, the bytes of the record before its permits.
+-- KEYS: value, permits. ARGV: now, interval, rate, the permits that are wanted, a record before its permits.
 local now, interval, rate, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local left, wait = tonumber(redis.call('GET', KEYS[1]) or rate), 0
 for _, record in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - interval)) do
