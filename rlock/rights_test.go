@@ -134,7 +134,7 @@ func (g *restricted) enough(rights []string, kinds ...string) {
 	g.Helper()
 	redistest.Allow(g, "app", rights, g.nodes...)
 	failed, denied := g.tries(kinds, "", patience)
-	denied = without(denied, "client") // go-redis names itself: harmless
+	denied = redistest.Without(denied, "client") // go-redis names itself: harmless
 	if len(failed)+len(denied) > 0 {
 		g.Fatalf("with %q these fail: %v; denied are %q", rights, failed, denied)
 	}
@@ -147,9 +147,9 @@ func (g *restricted) need(rights, some []string) {
 	all := []string{"plain", "fenced", "fair"}
 	spare := redistest.Listed(g, lockPage, "No call fails without these rights:")
 	spare = slices.DeleteFunc(spare, func(right string) bool { return !slices.Contains(some, right) })
-	for _, right := range without(some, spare...) {
+	for _, right := range redistest.Without(some, spare...) {
 		action := needing(right)
-		redistest.Allow(g, "app", without(rights, right), g.nodes...)
+		redistest.Allow(g, "app", redistest.Without(rights, right), g.nodes...)
 		failed, denied := g.tries(all, action, 2*time.Second)
 		for i := 0; failed[action] == nil && i < 3; i++ { // a busy machine hands a lock over by another path
 			failed, denied = g.tries(all, action, 2*time.Second)
@@ -162,7 +162,7 @@ func (g *restricted) need(rights, some []string) {
 			WantText(g, err, restrictedName)
 		}
 	}
-	redistest.Allow(g, "app", without(rights, spare...), g.nodes...)
+	redistest.Allow(g, "app", redistest.Without(rights, spare...), g.nodes...)
 	failed, denied := g.tries(all, "", patience)
 	for _, right := range spare {
 		g.denied(right, denied)
@@ -181,10 +181,6 @@ func (g *restricted) denied(right string, denied []string) {
 	}) {
 		g.Errorf("%s: %q is denied without it", right, denied)
 	}
-}
-
-func without(rights []string, some ...string) []string {
-	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return slices.Contains(some, r) })
 }
 
 // rulesOf returns some rules of the page together.
@@ -243,7 +239,7 @@ func TestRightsOnACluster(t *testing.T) {
 	t.Parallel()
 	g := restrictedOnNodes(t, redistest.StartCluster(t))
 	shards := rulesOf(t, ruleOfShards)
-	rights := without(slices.Concat(rulesOf(t, ruleOfLocks, ruleOfFairLocks), shards,
+	rights := redistest.Without(slices.Concat(rulesOf(t, ruleOfLocks, ruleOfFairLocks), shards,
 		redistest.Rights(t, "../docs/keys.md", "app", ruleOfCluster)),
 		"+publish", "+subscribe", "+unsubscribe")
 	g.enough(rights, "plain", "fenced", "fair")
@@ -251,7 +247,7 @@ func TestRightsOnACluster(t *testing.T) {
 
 	// Without the right to ask for shard channels the error names that right, and no new Client is needed.
 	const asks = "+pubsub|shardnumsub"
-	redistest.Allow(t, "app", without(rights, asks), g.nodes...)
+	redistest.Allow(t, "app", redistest.Without(rights, asks), g.nodes...)
 	lock := g.client().Lock(restrictedName)
 	WantText(t, ErrOf(lock.Lock(within(t))), "NOPERM", restrictedName, asks[1:])
 	WantText(t, ErrOf(lock.ForceUnlock(within(t))), "NOPERM", restrictedName, asks[1:])

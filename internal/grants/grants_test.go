@@ -12,6 +12,8 @@ import (
 	"github.com/redisson-go/rratelimiter/internal/redistest"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 var epoch = time.UnixMilli(1_700_000_000_000)
 
 // at returns the moment ms after the epoch.
@@ -176,5 +178,3 @@ func TestTheErrorListsTheCallsOfTheWindow(t *testing.T) {
 		t.Errorf("a call that is far away is in %s", err)
 	}
 }
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }

@@ -35,6 +35,11 @@ func Listed(t TB, page, words string) (rights []string) {
 	return rights
 }
 
+// Without returns rights except some.
+func Without(rights []string, some ...string) []string {
+	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return slices.Contains(some, r) })
+}
+
 func read(t TB, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -14,6 +14,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // Requests that fail leave few goroutines behind, however many limiters they use.
 func TestFailedRequestsLeaveFewGoroutines(t *testing.T) {
 	const (
@@ -66,8 +68,6 @@ func TestFailedRequestsLeaveFewGoroutines(t *testing.T) {
 	b.Want(c.Close())
 	Until(t, func() bool { return runtime.NumGoroutine() <= before+10 })
 }
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 // A call of a lone caller allocates little, go-redis included: 3 times for each command
 // and once for its reply.

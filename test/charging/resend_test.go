@@ -16,6 +16,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 func TestLostRequestsAreSentAgain(t *testing.T) {
 	for _, err := range []error{
 		RedisError("LOADING x"), RedisError("READONLY x"), RedisError("MASTERDOWN x"),
@@ -102,8 +104,6 @@ func TestACopyWithoutItsSessionIsDecided(t *testing.T) {
 		}
 	})
 }
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 // One acquire is one EVALSHA of three keys.
 func TestOneAcquireIsOneRoundTrip(t *testing.T) {

@@ -15,10 +15,7 @@ import (
 // The specs here count what a Client leaves of itself: fields in the hash of a limiter, and goroutines.
 // Whatever the fields are called, each beside those of the configuration counts.
 
-const (
-	configured = 4 // fields of the configuration: rate, interval, type, keepAliveTime
-	mayStay    = 8 // fields of sessions unused for a minute
-)
+const mayStay = 8 // fields of sessions unused for a minute
 
 // A Client leaves one field in a limiter, however many RateLimiters it makes, and however long it is away in
 // between. Releases that took records of other Clients share one more.

@@ -29,12 +29,6 @@ func rule(t *testing.T, which int) []string {
 	return redistest.Rights(t, "../../docs/keys.md", "app", which)
 }
 
-func without(rights []string, lacks ...string) []string {
-	return slices.DeleteFunc(slices.Clone(rights), func(right string) bool {
-		return slices.Contains(lacks, right)
-	})
-}
-
 // contents returns what the keys of a server hold, without sessions and the names of records.
 func (p *player) contents() string {
 	p.Helper()
@@ -102,7 +96,7 @@ func (d *denial) tries(row string, lacks ...string) (before, after string, err e
 	p, steps := d.starts(row)
 	before = p.contents()
 	redistest.Denied(d, d.look) // before
-	redistest.Allow(d, "app", without(d.rights, lacks...), d.look)
+	redistest.Allow(d, "app", redistest.Without(d.rights, lacks...), d.look)
 	err = p.does(p.client(d.user), steps)
 	if len(lacks) == 1 {
 		d.denied[lacks[0]] = append(d.denied[lacks[0]], redistest.Denied(d, d.look)...)
@@ -146,7 +140,7 @@ func (d *denial) judges(name, row, want string, lacks []string) {
 func TestRightsOnRedis6(t *testing.T) {
 	t.Setenv("REDIS_SERVER", redistest.Releases[1].Binary(t)) // skips with -short
 	s := redistest.Start(t)
-	rights := append([]string{"resetchannels"}, without(rule(t, ruleOfAll), "+pexpiretime")...)
+	rights := append([]string{"resetchannels"}, redistest.Without(rule(t, ruleOfAll), "+pexpiretime")...)
 	redistest.Allow(t, "app", rights, s.Admin())
 	rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "secret" })
 	l := NewClient(t, rdb).RateLimiter("api")
@@ -240,7 +234,7 @@ func TestTheRightsOfThePageSufficeOnACluster(t *testing.T) {
 		s.nodes = append(s.nodes, node.Admin())
 	}
 	tries := func(lacks string) (failed map[string]error, denied []string) {
-		redistest.Allow(t, "app", without(slices.Concat(basic, more), lacks), s.nodes...)
+		redistest.Allow(t, "app", redistest.Without(slices.Concat(basic, more), lacks), s.nodes...)
 		for _, reads := range []bool{false, true} {
 			s.user = cluster.Client(t, func(o *redis.ClusterOptions) {
 				o.Username, o.Password, o.ReadOnly = "app", "secret", reads
@@ -305,7 +299,7 @@ func TestTheRightsOfThePageSufficeOnSentinels(t *testing.T) {
 		if right == "+ping" {
 			listens = Patience // go-redis checks the connection every 3 s
 		}
-		if denied := tries(without(rights, right), listens); len(denied) == 0 {
+		if denied := tries(redistest.Without(rights, right), listens); len(denied) == 0 {
 			t.Errorf("%s: nothing is denied without it", right)
 		}
 	}

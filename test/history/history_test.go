@@ -20,6 +20,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // The specs here record what callers ask for, when, and what they get, while many ask at once. Porcupine then
 // looks for an order of all these calls, each at some moment between its start and its end. In this order a
 // limiter that gets one request after another must return the same to each.
@@ -297,5 +299,3 @@ func TestCallersAtOnceGetWhatTheyWouldOneByOne(t *testing.T) {
 			merged, undecided, many)
 	}
 }
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }

@@ -17,6 +17,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // configured expects what is set for a limiter.
 func configured(b *Bench, l *rratelimiter.RateLimiter, want rratelimiter.Config) {
 	b.Helper()
@@ -116,8 +118,6 @@ func TestLimitersPrintTheirNames(t *testing.T) {
 		}
 	}
 }
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 // Validate reports what is wrong with a limiter itself before the first call, and each call does as
 // an error that no visitor is to blame for.

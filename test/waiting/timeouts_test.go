@@ -21,6 +21,8 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
+func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
+
 // Close ends all callers at once, whatever a call under way does.
 func TestCloseAnswersAtOnce(t *testing.T) {
 	Bubble(t, func(c *Limiter) {
@@ -117,8 +119,6 @@ func TestErrorsTellWhatTheNetworkSaid(t *testing.T) {
 		}
 	}
 }
-
-func TestMain(m *testing.M) { redistest.VerifyNoLeaks(m) }
 
 func goroutineID() string {
 	var stack [64]byte
