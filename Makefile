@@ -39,7 +39,7 @@ RACE = $$(test "$$(go env CGO_ENABLED)" = 0 || echo -race -exec $(CURDIR)/tools/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
-test: ## every promise once, in six to ten minutes; with ALL=1 all tests and rounds, with the race detector: docs/testing.md
+test: ## every promise once, in three to seven minutes; with ALL=1 all tests and rounds, with the race detector: docs/testing.md
 	@tools/bring.sh
 	@$(MAKE) --no-print-directory -k -j2 $(ALL_MODULES:%=test-in/%)
 

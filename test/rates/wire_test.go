@@ -70,6 +70,19 @@ func serverTime(b *Bench) time.Time {
 	return now
 }
 
+// An interval is whole milliseconds, as in Redisson, and without a clock the time is the server's.
+func TestPartsOfAMillisecondAreCutOff(t *testing.T) {
+	s := redistest.Start(t)
+	l := NewClient(t, s.Client(t), rratelimiter.WithClock(nil)).RateLimiter(redistest.Name(t))
+	NoError(t, Yes(l.TrySetRate(t.Context(), Overall, 1, time.Hour+1500*time.Microsecond)))
+	c := redistest.Must(l.Config(t.Context()))(t)
+	NoError(t, Yes(l.TryAcquire(t.Context(), 1, 0)))
+	r := redistest.Must(l.Peek(t.Context()))(t)
+	if c.Interval != time.Hour+time.Millisecond || r.RetryAfter < 59*time.Minute {
+		t.Errorf("%v, then %v", c, r)
+	}
+}
+
 func TestOneOfManySetsTheRate(t *testing.T) {
 	s := redistest.Start(t)
 	b := NewBench(t, s.Client(t), s.Admin())
