@@ -2,7 +2,7 @@
 
 # Packages tested at a time. Most of their time is spent waiting, but tests that measure time must not starve one another, and the
 # race detector leaves less of the processors.
-P ?= $(if $(ALL),4,6)
+P ?= $(if $(ALL),3,6)
 # The longest that the tests of one package may take: less than CI has, so that a hang leaves a stack trace.
 TIMEOUT ?= 40m
 # Where make luacover notes what has run.
@@ -18,8 +18,9 @@ FOR ?= 30m
 export GOWORK := off
 # The modules beside the library's own.
 MODULES := cmd/ratelimit cmd/rrl bench httplimit/examples grpclimit otellimit
-# All modules, those that take longest first. That of make release has many dependencies, and stays out of go.work.
-ALL_MODULES := . tools/release $(MODULES)
+# All modules, the longest first. That of make release has many dependencies, and stays out of go.work; its rehearsal gives way to the
+# others.
+ALL_MODULES := . $(MODULES) tools/release
 
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
 # within everyone's reach, and a gate that cannot run is none.

@@ -14,7 +14,8 @@ import (
 
 // A single result says little: the tick of Redisson's timer is random, and a busy machine may stop a
 // process for a moment. So the median of three runs of each scenario is judged (make shares). A single
-// run of some of them shows whether the model of test/waiting waits as Redisson does.
+// run of some of them shows whether the model of test/waiting waits as Redisson does; two more, which have
+// the machine for themselves, decide if it is out of bounds.
 var _ = Describe("Shares of a limit too small for all", func() {
 	It("are as docs/waiting.md says", func(ctx SpecContext) {
 		scenarios, runs := shares.Scenarios(), 3
@@ -44,6 +45,12 @@ var _ = Describe("Shares of a limit too small for all", func() {
 		var wrong []string
 		for i, sc := range scenarios {
 			says, outOfBounds := sc.Judge(results[i])
+			if outOfBounds != "" && runs == 1 {
+				AddReportEntry(says)
+				more, err := shares.Repeat(ctx, peer, sc, 2)
+				done(err)
+				says, outOfBounds = sc.Judge(append(results[i], more...))
+			}
 			if outOfBounds != "" {
 				says += "\n  out of bounds: " + outOfBounds
 				wrong = append(wrong, says)
