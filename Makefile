@@ -18,8 +18,7 @@ FOR ?= 30m
 export GOWORK := off
 # The modules beside the library's own.
 MODULES := cmd/ratelimit cmd/rrl bench httplimit/examples grpclimit otellimit
-# All modules, the longest first. That of make release has many dependencies, and stays out of go.work; its rehearsal gives way to the
-# others.
+# All modules, the longest first. That of make release has many dependencies, and stays out of go.work.
 ALL_MODULES := . $(MODULES) tools/release
 
 # The tools, at the versions and hashes of tools/go.mod. govulncheck is not among them: it asks a database that is not
