@@ -324,8 +324,8 @@ func (o *outbox) appoint() {
 }
 
 // take removes the commands of a pipeline from the outbox: the sender's own, and waiting ones, which it
-// returns. If a deadline may end the pipeline, none of them is a command that could not be sent again. If
-// commands remain, another caller becomes the sender.
+// returns. If a deadline may end the pipeline, it takes only commands that may be sent again. If commands
+// remain, another caller becomes the sender.
 func (o *outbox) take(sender *outgoing, deadline time.Time) (taken []*outgoing) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -78,7 +78,7 @@ func (f *followed) refuses(err error, parts ...string) {
 	WantText(f.T, err, append(parts, `"`+f.l.Name()+`"`)...)
 }
 
-// What is granted is on the replica when the call returns, and so is all else that changes a limiter.
+// When a call returns, the replica has its grant, or whatever else it changed.
 func TestReplicasHaveWhatACallHasDone(t *testing.T) {
 	const within = 3 * time.Second
 	f := newFollowed(t, 1, within)

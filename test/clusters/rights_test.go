@@ -137,6 +137,7 @@ func (d *denial) judges(name, row, want string, lacks []string) {
 	}
 }
 
+// On Redis 6 the rule for limiters follows resetchannels, and has no right of Redis 7.
 func TestRightsOnRedis6(t *testing.T) {
 	t.Setenv("REDIS_SERVER", redistest.Releases[1].Binary(t)) // skips with -short
 	s := redistest.Start(t)

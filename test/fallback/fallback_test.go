@@ -292,7 +292,7 @@ func TestGrantsDuringABookingAreBooked(t *testing.T) {
 	}, rratelimiter.WithHealthHook(func(h rratelimiter.Health) { unbooked.Store(h.Unbooked) }))
 }
 
-// What is booked is a record like any other, in the format of the Client, dated with the time of the grant.
+// A booked record is like any other: in the format of the Client, dated with the time of the grant.
 func TestABookedRecordIsLikeAnyOther(t *testing.T) {
 	plays(t, "rate 10 1h; learn; away", func(p *play) {
 		granted := time.Now().UnixMilli()

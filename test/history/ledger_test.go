@@ -17,8 +17,8 @@ import (
 )
 
 // The specs here keep a ledger of all that callers get, while the network does its worst and callers leave.
-// In the end it must agree with the records: some caller holds what is out. The interval is so long that
-// nothing expires and hides what was lost.
+// In the end the ledger must agree with the records: each permit that is out has a holder. The interval is so
+// long that nothing expires and hides a loss.
 //
 // A release may take the record of a request whose reply was lost: if another Client has granted what it
 // gives back, or if records have no mark of a Client. Then the withdrawal finds fewer permits, and the rest

@@ -174,7 +174,7 @@ func (p *copyPlay) askNow(words []string, n int64) {
 // isOut expects permits to be out at last. A late copy may come after a look, and be taken back after that.
 func (p *copyPlay) isOut(permits int64) {
 	p.Helper()
-	const settled, patience = 20 * time.Millisecond, 10 * time.Second
+	const settled, patience = 20 * time.Millisecond, 30 * time.Second
 	for before, end := false, time.Now().Add(patience); ; time.Sleep(settled) {
 		r, err := p.look.Peek(p.Context())
 		p.Want(err)
