@@ -144,16 +144,15 @@ func (b *batch) take() bool {
 	acquires := q.arrivals.size > 0 || q.line.probes()
 	gives := q.releases.size > 0 && !(acquires && q.releases.lastBatchReleased)
 	b.gathered = gathered{runs: b.runs[:0], patient: true}
-	b.includesLine = false
-	switch {
-	case gives:
-		b.addAll(&q.releases.waiterList)
-	case acquires:
-		if b.includesLine = q.line.probes(); b.includesLine {
-			b.addLine()
-			q.line.schedule.NoteProbe()
-		}
-		b.addAll(&q.arrivals)
+	came := &q.arrivals
+	if gives {
+		came = &q.releases.waiterList
+	}
+	if b.includesLine = !gives && q.line.probes(); b.includesLine {
+		b.addLine()
+		q.line.schedule.NoteProbe()
+	}
+	for came.first != nil && b.add(came.first) { // until the batch is full
 	}
 	q.releases.lastBatchReleased = gives
 	b.number++
@@ -171,12 +170,6 @@ func (b *batch) take() bool {
 		b.request = q.target.Withdraw(unowned)
 	}
 	return true
-}
-
-// addAll adds the waiters of a list until the batch is full. Guarded by mu.
-func (b *batch) addAll(ls *waiterList) {
-	for ls.first != nil && b.add(ls.first) {
-	}
 }
 
 // addLine adds the line, from its head on, up to permits for the whole rate, because no
@@ -210,9 +203,14 @@ func (b *batch) add(w *waiter) bool {
 	default:
 		b.runs = append(b.runs, request.Run{Permits: w.Permits, Many: one})
 	}
-	w.noteTaken()
-	if w.Waits() && w.state == judged {
-		b.newlyWaiting += w.Permits
+	if w.state == inLine {
+		w.state = probed
+	} else {
+		w.remove()
+		w.state = judged
+		if w.Waits() {
+			b.newlyWaiting += w.Permits
+		}
 	}
 	b.waiters = append(b.waiters, w)
 	b.permits += w.Permits

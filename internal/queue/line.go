@@ -33,7 +33,7 @@ func (ln *line) stand(w *waiter) {
 	if ln.recordsWaits && w.inLineSince.IsZero() {
 		w.inLineSince = time.Now()
 	}
-	ln.push(w)
+	ln.insert(w, ln.last)
 }
 
 // blocksOthers reports whether a waiter is the head and the next wants fewer permits: if

@@ -66,11 +66,11 @@ type lastReply struct {
 // arrive adds a new caller to the queue and starts a batch if one is wanted. It reports whether the caller is
 // to carry out its own request (batch.lead). Guarded by mu.
 func (q *queue) arrive(w *waiter) (leads bool) {
+	came := &q.arrivals
 	if w.state = arrived; w.Release {
-		q.releases.push(w)
-	} else {
-		q.arrivals.push(w)
+		came = &q.releases.waiterList
 	}
+	came.insert(w, came.last)
 	if q.registry.Pool.Closed() {
 		q.close()
 		return false
@@ -123,14 +123,6 @@ func (q *queue) lineUp() {
 func (q *queue) wanted() bool {
 	return q.arrivals.size > 0 || q.releases.size > 0 || q.line.probes() ||
 		q.unowned.withdrawal != nil && !q.unowned.waitsForRedis
-}
-
-// idle reports whether the queue may be retired. A reserved place in line, an
-// abandoned batch and a withdrawal all keep it: each still has a pointer to it.
-// Guarded by mu.
-func (q *queue) idle() bool {
-	return !q.busy && !q.line.attended && q.abandoned == 0 && q.unowned == unowned{} &&
-		q.line.places == 0 && q.arrivals.size == 0 && q.releases.size == 0 && q.line.size == 0
 }
 
 // start begins a batch if one is wanted and the one under way, if any, is hanging

@@ -76,15 +76,15 @@ func (r *Registry) stripeOf(t *request.Target) int {
 func (r *Registry) lock(t *request.Target) *queue {
 	s := &r.stripes[r.stripeOf(t)]
 	s.mu.Lock()
-	q := s.byHash[t.Hash]
-	if q == nil {
-		q = r.newQueue(s, t)
-	}
-	return q
+	return r.queueOf(s, t)
 }
 
-// newQueue returns a queue for a limiter that has none. Guarded by the mu of its stripe.
-func (r *Registry) newQueue(s *stripe, t *request.Target) (q *queue) {
+// queueOf returns the queue of a limiter of a stripe, which is locked. It makes one if there is none.
+func (r *Registry) queueOf(s *stripe, t *request.Target) *queue {
+	q := s.byHash[t.Hash]
+	if q != nil {
+		return q
+	}
 	if last := len(s.spare) - 1; last >= 0 {
 		q, s.spare = s.spare[last], s.spare[:last]
 	} else {
@@ -96,15 +96,18 @@ func (r *Registry) newQueue(s *stripe, t *request.Target) (q *queue) {
 	return q
 }
 
-// lock locks a queue that something keeps (queue.idle).
+// lock locks a queue that something keeps (unlock).
 func (q *queue) lock() { q.stripe.mu.Lock() }
 
-// unlock ends lock, and then a queue that is idle is gone. While waiters share the limit with other
-// processes, callers that were just served often come again, and the queue stays for a while with the portion
-// of this process.
+// unlock ends lock, and then a queue that is idle is gone. A reserved place in line, an abandoned batch and a
+// withdrawal keep it: each still has a pointer to it. While waiters share the limit with other processes,
+// callers that were just served often come again, and the queue stays for a while with the portion of this
+// process.
 func (q *queue) unlock() {
 	defer q.stripe.mu.Unlock()
-	if !q.idle() || q.target == nil || q.retires {
+	kept := q.busy || q.line.attended || q.abandoned > 0 || q.unowned != unowned{} || q.retires ||
+		q.line.places > 0 || q.arrivals.size > 0 || q.releases.size > 0 || q.line.size > 0
+	if kept || q.target == nil {
 		return
 	}
 	if q.line.portion != nil {
@@ -138,12 +141,7 @@ func (r *Registry) lockAll(targets []*request.Target) (queues []*queue, unlock f
 		}
 	}
 	for _, t := range targets {
-		s := &r.stripes[r.stripeOf(t)]
-		q := s.byHash[t.Hash]
-		if q == nil {
-			q = r.newQueue(s, t)
-		}
-		queues = append(queues, q)
+		queues = append(queues, r.queueOf(&r.stripes[r.stripeOf(t)], t))
 	}
 	return queues, func() {
 		for i, yes := range wanted {
@@ -200,24 +198,7 @@ func (r *Registry) HasLine(targets []*request.Target) bool {
 
 // Ask asks for permits, or gives them back, and waits for the result. The error has no name.
 func (r *Registry) Ask(ctx context.Context, t *request.Target, wanted Want) (request.Result, error) {
-	w := r.newWaiter(ctx, t, wanted)
-	q := r.lock(t)
-	leads := q.arrive(w)
-	q.unlock()
-	if leads {
-		q.batch.lead(w)
-	}
-	v, err := w.await(ctx, q)
-	if err != nil {
-		err = failure.WithContextEnd(ctx, err)
-	}
-	return v, err
-}
-
-// newWaiter returns a new or reused waiter. Its channel and timer are the
-// expensive parts of a call in Go.
-func (r *Registry) newWaiter(ctx context.Context, t *request.Target, wanted Want) *waiter {
-	w, ok := r.waiters.Get().(*waiter)
+	w, ok := r.waiters.Get().(*waiter) // its channel and timers are the expensive parts of a call in Go
 	if !ok {
 		w = &waiter{ready: make(chan struct{}, 1)}
 	}
@@ -231,7 +212,17 @@ func (r *Registry) newWaiter(ctx context.Context, t *request.Target, wanted Want
 		_, w.bounded = ctx.Deadline()
 	}
 	w.staysForReply = !w.canLeave || r.Runner.KeepsDeadlines && r.keepsDeadline(ctx, t, w)
-	return w
+	q := r.lock(t)
+	leads := q.arrive(w)
+	q.unlock()
+	if leads {
+		q.batch.lead(w)
+	}
+	v, err := w.await(ctx, q)
+	if err != nil {
+		err = failure.WithContextEnd(ctx, err)
+	}
+	return v, err
 }
 
 // MoveWithdrawal gives a renamed limiter the withdrawal of its old name, because the

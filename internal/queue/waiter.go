@@ -123,16 +123,6 @@ func (w *waiter) expired() bool { return w.finalBatch > 0 }
 // isFinal reports whether a refusal by a batch is the last word for the waiter.
 func (w *waiter) isFinal(batch int64) bool { return w.expired() && w.finalBatch <= batch }
 
-// noteTaken records that a batch judges the waiter.
-func (w *waiter) noteTaken() {
-	if w.state == inLine {
-		w.state = probed
-	} else {
-		w.remove()
-		w.state = judged
-	}
-}
-
 // queued returns how long the waiter has waited for permits, 0 if that is not
 // measured.
 func (w *waiter) queued() time.Duration {
@@ -200,8 +190,6 @@ func (ls *waiterList) all(f func(w *waiter)) {
 		w = next
 	}
 }
-
-func (ls *waiterList) push(w *waiter) { ls.insert(w, ls.last) }
 
 // insert puts w behind another waiter, or first if behind is nil.
 func (ls *waiterList) insert(w, behind *waiter) {
