@@ -248,8 +248,10 @@ func (d *leased) endLeases() (freed <-chan struct{}) {
 }
 
 // Free implements engine.Upper: it ends the leases of limiters if they hold permits that Redis has refused
-// to a call, and reports whether Redis got them within the call's budget, which it reduces.
-func (a *Ahead) Free(ctx context.Context, wanted *engine.Want, limiters ...*request.Target) bool {
+// to a call, and reports whether Redis got them within the call's budget. It returns the rest of that.
+func (a *Ahead) Free(
+	ctx context.Context, budget time.Duration, limiters ...*request.Target,
+) (rest time.Duration, done bool) {
 	var freed []<-chan struct{}
 	for _, l := range limiters {
 		if s := a.of(l.Hash); s != nil {
@@ -259,23 +261,23 @@ func (a *Ahead) Free(ctx context.Context, wanted *engine.Want, limiters ...*requ
 		}
 	}
 	if len(freed) == 0 {
-		return false
+		return budget, false
 	}
 	began := time.Now()
-	if wanted.Budget > 0 {
+	if budget > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, wanted.Budget)
+		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()
 	}
 	for _, c := range freed {
 		select {
 		case <-c:
 		case <-ctx.Done():
-			return false
+			return budget, false
 		}
 	}
-	if wanted.Budget > 0 {
-		wanted.Budget = max(time.Nanosecond, wanted.Budget-time.Since(began))
+	if budget > 0 {
+		budget = max(time.Nanosecond, budget-time.Since(began))
 	}
-	return true
+	return budget, true
 }

@@ -57,8 +57,8 @@ type Upper interface {
 	Waits(hash string)
 
 	// Free gives back what the Upper holds of limiters that have refused a call, and reports whether Redis
-	// got it within the call's budget, which it reduces.
-	Free(ctx context.Context, wanted *Want, limiters ...*request.Target) bool
+	// got it within the call's budget. It returns the rest of that.
+	Free(ctx context.Context, budget time.Duration, limiters ...*request.Target) (rest time.Duration, freed bool)
 
 	// Close gives back all that the Upper holds. The Engine still works meanwhile.
 	Close()
@@ -74,7 +74,9 @@ func (noUpper) Wrote(string) {}
 func (noUpper) Waits(string) {}
 
 // Free implements Upper.
-func (noUpper) Free(context.Context, *Want, ...*request.Target) bool { return false }
+func (noUpper) Free(context.Context, time.Duration, ...*request.Target) (rest time.Duration, freed bool) {
+	return 0, false
+}
 
 // Close implements Upper.
 func (noUpper) Close() {}

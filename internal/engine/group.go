@@ -87,10 +87,12 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		// A caller that does not wait, or finds no line, asks at once. A caller behind a
 		// line must not, because it would take permits due to the callers in line.
 		reply, err := g.ask(ctx, permits, wanted)
-		refused := err == nil && !reply.granted() && wanted.Lease == 0
-		if refused && g.engine.upper.Free(ctx, &wanted, g.targets...) {
-			if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
-				reply = again
+		if err == nil && !reply.granted() && wanted.Lease == 0 {
+			var freed bool
+			if wanted.Budget, freed = g.engine.upper.Free(ctx, wanted.Budget, g.targets...); freed {
+				if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
+					reply = again
+				}
 			}
 		}
 		if err != nil || reply.granted() || !wanted.Waits() {

@@ -46,10 +46,13 @@ func (l *Limiter) Check(ctx context.Context, permits, least int64) error {
 // Check has checked its arguments.
 func (l *Limiter) Acquire(ctx context.Context, wanted Want) (Result, error) {
 	v, err := l.engine.queues.Ask(ctx, &l.Target, wanted)
-	if err == nil && !v.OK && !wanted.Waits() && l.engine.upper.Free(ctx, &wanted, &l.Target) {
-		again, err := l.engine.queues.Ask(ctx, &l.Target, wanted)
-		if err == nil { // otherwise Redis has said no
-			return again, nil
+	if err == nil && !v.OK && !wanted.Waits() {
+		var freed bool
+		if wanted.Budget, freed = l.engine.upper.Free(ctx, wanted.Budget, &l.Target); freed {
+			again, err := l.engine.queues.Ask(ctx, &l.Target, wanted)
+			if err == nil { // otherwise Redis has said no
+				return again, nil
+			}
 		}
 	}
 	if err != nil {

@@ -86,9 +86,9 @@ func TestALoneCallAllocatesLittle(t *testing.T) {
 		most float64
 		f    func() error
 	}{
-		"TryAcquire": {10, func() error { return Yes(l.TryAcquire(ctx, 1, 0)) }},
-		"Allow":      {12, func() error { return ErrOf(l.Allow(ctx, 1)) }},
-		"Keyed.Allow": {20, func() error {
+		"TryAcquire": {9, func() error { return Yes(l.TryAcquire(ctx, 1, 0)) }},
+		"Allow":      {11, func() error { return ErrOf(l.Allow(ctx, 1)) }},
+		"Keyed.Allow": {19, func() error {
 			user++
 			return ErrOf(keyed.For(users[user%len(users)]).Allow(ctx, 1))
 		}},
