@@ -29,7 +29,7 @@ const maxAbandoned = 3
 // large one. A caller without a timeout does not wait, so it takes what is there
 // even if there is a line.
 //
-// Each caller leaves when its own timer or context ends (leave.go), whatever its batch
+// Each caller leaves when its own timer or context ends (caller.go), whatever its batch
 // does.
 type queue struct {
 	registry *Registry

@@ -229,7 +229,7 @@ var calls = map[string]func(p *player, l call, args []string) error{
 			_, err = runs("heal.lua", "", 0, "", p.Now)
 		}
 		if err != nil && strings.Contains(err.Error(), "can't run this command") {
-			// as errors.go of the engine
+			// as redisx.Denied knows it
 			err = fmt.Errorf("NOPERM %w", err)
 		}
 		return err
