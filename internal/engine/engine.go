@@ -74,8 +74,8 @@ func (noUpper) Wrote(string) {}
 func (noUpper) Waits(string) {}
 
 // Free implements Upper.
-func (noUpper) Free(context.Context, time.Duration, ...*request.Target) (rest time.Duration, freed bool) {
-	return 0, false
+func (noUpper) Free(_ context.Context, budget time.Duration, _ ...*request.Target) (time.Duration, bool) {
+	return budget, false
 }
 
 // Close implements Upper.
