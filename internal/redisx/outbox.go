@@ -166,12 +166,6 @@ func (o *outbox) newOutgoing(ctx context.Context, cmd *command) *outgoing {
 	return out
 }
 
-// reuse keeps an outgoing whose command has its reply.
-func (o *outbox) reuse(out *outgoing) {
-	out.ctx, out.cmd = nil, nil
-	o.spare.Put(out)
-}
-
 // send sends a command, alone or with others, and returns its error.
 func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 	o.mu.Lock()
@@ -210,7 +204,8 @@ func (r *Runner) send(ctx context.Context, o *outbox, cmd *command) error {
 	if err != nil {
 		err = r.afterPipeline(ctx, cmd, err)
 	}
-	o.reuse(out)
+	out.ctx, out.cmd = nil, nil
+	o.spare.Put(out)
 	return err
 }
 
@@ -292,15 +287,11 @@ func (o *outbox) begin() (at place, free bool) {
 	return place{}, false
 }
 
-// end frees the place of a pipeline, and lets another caller send the next one.
+// end frees the place of a pipeline, unless that is overdue and has none any more, and lets another caller
+// send the next one.
 func (o *outbox) end(at place) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.free(at)
-}
-
-// free is end, guarded by mu. An overdue pipeline has no place any more.
-func (o *outbox) free(at place) {
 	o.unanswered--
 	if o.unanswered >= maxUnanswered {
 		o.began = time.Time{}
@@ -347,20 +338,21 @@ func (o *outbox) take(sender *outgoing, deadline time.Time) (taken []*outgoing) 
 	return taken
 }
 
-// remove removes a command whose caller leaves, and reports whether it was still
-// waiting. Guarded by mu in drop.
+// remove removes a command whose caller leaves, and reports whether it was still waiting.
 func (o *outbox) remove(out *outgoing) bool {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if out.taken {
-		return false
+	waits, sends := !out.taken, o.sender == out
+	if waits {
+		o.drop(out)
 	}
-	o.drop(out)
-	if o.sender == out { // its place goes to the next caller
+	if sends {
 		o.sender = nil
-		o.free(<-out.ready)
 	}
-	return true
+	o.mu.Unlock()
+	if sends { // its place goes to the next caller
+		o.end(<-out.ready)
+	}
+	return waits
 }
 
 // drop takes a command off the waiting ones. Guarded by mu.
