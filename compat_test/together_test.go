@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -115,8 +114,9 @@ var _ = Describe("Releases of several processes beside Java", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// takesAndReleases takes permits until duration is over, and gives some of those that still
-// count back, now at once and now late. It notes when each call began, and since when it has the permits.
+// takesAndReleases takes permits until duration is over, and gives some of those that still count back, now at
+// once and now late. They are its newest: a release of older ones would shift the rest, as Release documents.
+// It notes when each call began, and since when it has the permits.
 func takesAndReleases(ctx context.Context, l *rratelimiter.RateLimiter, duration time.Duration,
 	note func(from, since time.Time, permits int64),
 ) {
@@ -127,13 +127,13 @@ func takesAndReleases(ctx context.Context, l *rratelimiter.RateLimiter, duration
 	var holds []hold
 	for end := time.Now().Add(duration); time.Now().Before(end); {
 		if len(holds) > 0 && rand.IntN(3) == 0 {
-			i := rand.IntN(len(holds))
+			last := holds[len(holds)-1]
 			// It still counts when Redis gets it, if the machine does not stall.
-			if from := time.Now(); from.Sub(holds[i].since) < 250*time.Millisecond {
-				done(l.Release(ctx, holds[i].permits))
-				note(from, holds[i].since, -holds[i].permits)
+			if from := time.Now(); from.Sub(last.since) < 250*time.Millisecond {
+				done(l.Release(ctx, last.permits))
+				note(from, last.since, -last.permits)
 			}
-			holds = slices.Delete(holds, i, i+1)
+			holds = holds[:len(holds)-1]
 			continue
 		}
 		from, permits := time.Now(), 1+rand.Int64N(6)
