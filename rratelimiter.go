@@ -223,8 +223,8 @@ func (l *RateLimiter) AvailablePermits(ctx context.Context) (int64, error) {
 //
 // Release them soon. A Client does not know which of its grants they belong to, and each
 // late Release shifts the rest: if callers keep releasing late, permits return up to an
-// interval early, though never more than are out at once. To settle an estimate late, use
-// Reserve, which is exact.
+// interval early, also those of other clients, though never more than are out at once. To
+// settle an estimate late, use Reserve, which is exact.
 //
 // Concurrent releases share a request. It is sent when the limiter's current request has
 // its reply: give Release a context with a deadline.
