@@ -166,7 +166,7 @@ func TestTestingNamesWhatExists(t *testing.T) {
 	for _, file := range regexp.MustCompile("`([a-z_/]+\\.(?:txt|go))`").FindAllStringSubmatch(page, -1) {
 		_ = read(t, file[1])
 	}
-	rows := regexp.MustCompile(`-run '?Test\w+/(?:[^'\s]*(?:/|:_))?([^'\s]+)|-ginkgo\.focus '([^']+)'`).
+	rows := regexp.MustCompile(`-run '?Test\w+\$?/(?:[^'\s]*(?:/|:_))?([^'\s]+)|-ginkgo\.focus '([^']+)'`).
 		FindAllStringSubmatch(page, -1)
 	if len(rows) < 4 {
 		t.Errorf("%d rows", len(rows))

@@ -114,9 +114,9 @@ var _ = Describe("Releases of several processes beside Java", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// takesAndReleases takes permits until duration is over, and gives some of those that still count back, now at
-// once and now late. They are its newest: a release of older ones would shift the rest, as Release documents.
-// It notes when each call began, and since when it has the permits.
+// takesAndReleases takes permits until duration is over, and gives some of those that still count back, now
+// at once and now late. They are its newest: a release of older ones would shift the rest, as Release
+// documents. It notes when each call began, and since when it has the permits.
 func takesAndReleases(ctx context.Context, l *rratelimiter.RateLimiter, duration time.Duration,
 	note func(from, since time.Time, permits int64),
 ) {

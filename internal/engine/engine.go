@@ -58,7 +58,7 @@ type Upper interface {
 
 	// Free gives back what the Upper holds of limiters that have refused a call, and reports whether Redis
 	// got it within the call's budget. It returns the rest of that.
-	Free(ctx context.Context, budget time.Duration, limiters ...*request.Target) (rest time.Duration, freed bool)
+	Free(ctx context.Context, budget time.Duration, of ...*request.Target) (rest time.Duration, freed bool)
 
 	// Close gives back all that the Upper holds. The Engine still works meanwhile.
 	Close()

@@ -148,10 +148,7 @@ func (b *batch) take() bool {
 	if gives {
 		came = &q.releases.waiterList
 	}
-	if b.includesLine = !gives && q.line.probes(); b.includesLine {
-		b.addLine()
-		q.line.schedule.NoteProbe()
-	}
+	b.includesLine = !gives && b.addLine()
 	for came.first != nil && b.add(came.first) { // until the batch is full
 	}
 	q.releases.lastBatchReleased = gives
@@ -172,15 +169,20 @@ func (b *batch) take() bool {
 	return true
 }
 
-// addLine adds the line, from its head on, up to permits for the whole rate, because no
-// more can be granted at once. Guarded by mu.
-func (b *batch) addLine() {
+// addLine adds the line, if it is to be probed, and reports whether it is: from its head on, up to permits
+// for the whole rate, because no more can be granted at once. Guarded by mu.
+func (b *batch) addLine() bool {
 	q := b.queue
+	if !q.line.probes() {
+		return false
+	}
 	for w := q.line.first; w != nil && !w.ofGroup(); w = w.next {
 		if q.lastReply.rate > 0 && b.permits > q.lastReply.rate || !b.add(w) {
-			return
+			break
 		}
 	}
+	q.line.schedule.NoteProbe()
+	return true
 }
 
 // add adds a waiter to the batch, and reports whether there was room. Guarded by

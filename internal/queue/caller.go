@@ -11,9 +11,10 @@ import (
 	"github.com/redisson-go/rratelimiter/limit"
 )
 
-// HangsAfter is how long a request may take before it hangs. If it then fails, go-redis has
-// used up all its attempts, and the callers behind it get its error without attempts of their
-// own.
+// HangsAfter is how long a request may take before it hangs. If it then fails, go-redis has used up all its
+// attempts, and the callers behind it get its error without attempts of their own, as those behind a call of
+// a Group do (internal/engine). If all its callers have left, the next one is sent beside it; and no caller
+// stays for the replies of its server (keepsDeadline).
 const HangsAfter = 250 * time.Millisecond
 
 // Grace is how long an expired caller waits for a reply that is under way, so that a slow

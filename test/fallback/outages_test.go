@@ -143,7 +143,7 @@ func (p *play) by(words []string) (taker, []string) {
 
 func (p *play) does(row string) {
 	p.Helper()
-	for step := range strings.SplitSeq(row, ";") {
+	for step := range Steps(p.T, row) {
 		if strings.TrimSpace(step) == "" {
 			continue
 		}
@@ -156,9 +156,6 @@ func (p *play) does(row string) {
 			do(p, l, words[1:])
 		default:
 			p.asks(words[0], l, p.request(words[1:]))
-		}
-		if p.Failed() {
-			p.Fatalf("at %q", step)
 		}
 	}
 }

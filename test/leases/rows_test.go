@@ -25,10 +25,8 @@ func TestLeases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 0, 1, func(b *bubble) {
 				p := &play{bubble: b, plain: NewClient(b.T, b.look).RateLimiter(b.name)}
-				for step := range strings.SplitSeq(row, ";") {
-					if p.does(strings.Fields(step)); b.Failed() {
-						b.Fatalf("at %q", step)
-					}
+				for step := range Steps(b.T, row) {
+					p.does(strings.Fields(step))
 				}
 			})
 		})

@@ -60,10 +60,8 @@ func copiesOn(t *testing.T, server *redistest.Server, way way, row string) {
 		p.copies("settle z 1")
 	}
 	p.Want(l.SetRate(t.Context(), Overall, 10, time.Hour))
-	for step := range strings.SplitSeq(row, ";") {
-		if p.copies(step); t.Failed() {
-			t.Fatalf("at %q", step)
-		}
+	for step := range Steps(t, row) {
+		p.copies(step)
 	}
 	if n := proxy.Swallowed(); n != p.lost {
 		t.Errorf("%d replies were lost, want %d", n, p.lost)

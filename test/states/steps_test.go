@@ -269,7 +269,7 @@ func (p *play) does(row string) {
 	if all == nil {
 		all = steps
 	}
-	for step := range strings.SplitSeq(row, ";") {
+	for step := range Steps(p.T, row) {
 		words, by := strings.Fields(step), p
 		switch words[0] {
 		case "other":
@@ -287,11 +287,9 @@ func (p *play) does(row string) {
 			do, words = all["+"], []string{"+", ms}
 		}
 		if do == nil {
-			p.Fatalf("%q is no step", step)
+			p.Fatalf("no such step")
 		}
-		if do(by, words[1:]); p.Failed() {
-			p.Fatalf("at %q", step)
-		}
+		do(by, words[1:])
 		p.typ, p.rate = by.typ, by.rate
 	}
 }

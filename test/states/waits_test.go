@@ -63,11 +63,9 @@ func waitsOut(l *Limiter, way way, row string) {
 		p.Want(p.Client.Close())
 		synctest.Wait()
 	}()
-	for step := range strings.SplitSeq(row, ";") {
+	for step := range Steps(p.T, row) {
 		p.Now = time.Now().UnixMilli()
-		if p.waits(step); p.Failed() {
-			p.Fatalf("at %q", step)
-		}
+		p.waits(step)
 	}
 }
 
