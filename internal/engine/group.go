@@ -88,9 +88,9 @@ func (g *Group) Acquire(ctx context.Context, permits []int64, wanted Want) ([]Re
 		// line must not, because it would take permits due to the callers in line.
 		reply, err := g.ask(ctx, permits, wanted)
 		if err == nil && !reply.granted() && wanted.Lease == 0 {
-			var freed bool
-			if wanted.Budget, freed = g.engine.upper.Free(ctx, wanted.Budget, g.targets...); freed {
-				if again, err := g.ask(ctx, permits, wanted); err == nil { // otherwise Redis has said no
+			hurried, freed := wanted, false // in line, each call has the whole budget
+			if hurried.Budget, freed = g.engine.upper.Free(ctx, wanted.Budget, g.targets...); freed {
+				if again, err := g.ask(ctx, permits, hurried); err == nil { // otherwise Redis has said no
 					reply = again
 				}
 			}

@@ -276,6 +276,17 @@ func TestWaitersComeBeforeLeases(t *testing.T) {
 	})
 }
 
+// A Group that waits has the whole budget for each reply, also after a lease was given back for it.
+func TestAWaitingGroupKeepsItsBudget(t *testing.T) {
+	inBubble(t, 0, 100, func(b *bubble) {
+		b.starts(redistest.MiniClient(b.T, b.mini), rratelimiter.WithBudget(250*time.Millisecond))
+		p := b.processes[0]
+		taken := b.leased(p)
+		p.late.Store(int64(150 * time.Millisecond))
+		NoError(b, Yes(p.client.All(p.RateLimiter).TryAcquire(b.Context(), 101-taken, 2*interval)))
+	})
+}
+
 // A lease takes at most twice what the last one used, and a quarter more where that had permits left over.
 func TestTheSizeOfALeaseFollowsUse(t *testing.T) {
 	inBubble(t, 1, 100_000, func(b *bubble) {
