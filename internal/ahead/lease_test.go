@@ -32,13 +32,18 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 	}
 }
 
-// After the end of a lease, released permits go to Redis, because the lease grants nothing more.
-func TestAnEndedLeaseTakesNothingBack(t *testing.T) {
-	for _, age := range []time.Duration{0, time.Second} {
-		s := &lease{size: 10, began: time.Now().Add(-age), lasts: time.Second / 2}
+// A lease takes permits back until it is settled, also when its time is over: Redis would not find them.
+func TestALeaseTakesPermitsBackUntilItIsSettled(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		s := &lease{size: 10, began: time.Now().Add(-time.Second), lasts: time.Second / 2}
 		s.left.Store(4)
-		if back := s.giveBack(7); (back == 6) != (age == 0) || age > 0 && back != 0 {
-			t.Errorf("%v after it began: %d of 6 permits went back", age, back)
+		want := int64(6)
+		if settled {
+			s.close()
+			want = 0
+		}
+		if back := s.giveBack(7); back != want {
+			t.Errorf("settled is %v: %d of 6 permits went back", settled, back)
 		}
 	}
 }

@@ -191,12 +191,13 @@ func (d *leased) note(s *lease, permits int64) {
 	}
 }
 
-// giveBack takes back permits that the lease has handed out, if it has not ended, and returns how many.
+// giveBack takes back permits that the lease has handed out, and returns how many: until it is settled, also
+// when its time is over, because a release in Redis leaves its record alone.
 func (s *lease) giveBack(permits int64) int64 {
 	for {
 		left := s.left.Load()
 		back := min(permits, s.size-left)
-		if left < 0 || back <= 0 || time.Since(s.began) >= s.lasts {
+		if left < 0 || back <= 0 {
 			return 0
 		}
 		if s.left.CompareAndSwap(left, left+back) {
