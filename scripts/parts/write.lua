@@ -43,10 +43,10 @@ if not vouched then
   local voucher = string.format('%016d %s 0 0 %d', math.max(0, interval), at, rate)
   redis.call('HSET', KEYS[1], 'session:' .. KEYS[2], voucher)
 end
--- INCRBY takes less time than SET, but refuses some texts that Lua takes for integers, such as 1e3, and a change
--- of 2^53 or more may be rounded. SET removes the time to live. If stored is false, the value is unsure, and 0
--- or less: then it begins with -0. For Java it is that number, which grows as records expire; Go takes it for
--- lost, and sums.
+-- INCRBY takes less time than SET, but refuses some texts that Lua takes for integers, such as 1e3, and a
+-- change of 2^53 or more may be rounded. SET removes the time to live. If stored is false, the value is
+-- unsure, and 0 or less: then it begins with -0. For Java it is that number, which grows as records expire;
+-- Go takes it for lost, and sums.
 local change = stored and value - taken - stored
 local ROUNDED = 9007199254740992 -- 2^53
 local exact = stored and math.abs(change) < ROUNDED
