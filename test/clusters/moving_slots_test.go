@@ -304,15 +304,15 @@ type leaving struct {
 	*testing.T
 	node, next *redistest.Server
 	slot       int64
-	cut        error // what Redis said of a script that was cut short; the library would send it again
-	sent       int   // scripts, by the client of a row
+	cut        error        // what Redis said of a script that was cut short; the library would send it again
+	sent       atomic.Int64 // scripts, by the client of a row
 }
 
 // elsewhere is an error instead of TRYAGAIN and ASK, after which a call would be made again for seconds.
 const elsewhere = "ELSEWHERE"
 
 // client returns a client of the node, which loses replies unless a script was sent often enough.
-func (m *leaving) client(copies int) *redis.Client {
+func (m *leaving) client(copies int64) *redis.Client {
 	rdb := m.node.Client(m)
 	rdb.AddHook(Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		err := next(ctx, cmd)
@@ -323,7 +323,7 @@ func (m *leaving) client(copies int) *redis.Client {
 		case err != nil && strings.Contains(err.Error(), "non local key"):
 			m.cut = err
 		case err == nil && cmd.Name() == "evalsha":
-			if m.sent++; m.sent%copies > 0 {
+			if m.sent.Add(1)%copies > 0 {
 				return io.EOF
 			}
 		}
@@ -342,7 +342,7 @@ func (m *leaving) leaves(s *server, row string, moving bool) (contents string, e
 	m.Helper()
 	p, steps := s.starts(row)
 	c := p.client(s.user)
-	m.sent = 0 // so that the same replies are lost in both slots
+	m.sent.Store(0) // so that the same replies are lost in both slots
 	if moving {
 		m.moves("MIGRATING", m.next.Admin().ClusterMyID(m.Context()).Val())
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -56,24 +55,14 @@ var algorithms = map[string]algorithm{
 	},
 }
 
-// told keeps what an Observer gets.
-type told struct {
-	mu  sync.Mutex
-	all []rratelimiter.Observation // guarded by mu
-}
-
-func (o *told) Observe(_ context.Context, seen rratelimiter.Observation) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all = append(o.all, seen)
-}
+// told is what an Observer gets.
+type told struct{ Observations }
 
 // last expects the last observation.
 func (o *told) last(t *testing.T, want limit.Result, err error) {
 	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	got := o.all[len(o.all)-1]
+	all := o.All()
+	got := all[len(all)-1]
 	if got.Policy != "n" || got.Result.Name != "n:a" || got.Permits != 1 || got.Err != err ||
 		err == nil && fmt.Sprint(got.Result) != fmt.Sprint(want) {
 		t.Errorf("the Observer got %+v; want %+v, %v", got, want, err)
@@ -375,7 +364,7 @@ func TestCloseEndsWaitingCalls(t *testing.T) {
 						t.Errorf("it took %v", took)
 					}
 					l.Sleep(time.Second)
-					if n := len(seen.all); name == "leases" && n != 2 {
+					if n := len(seen.All()); name == "leases" && n != 2 {
 						t.Errorf("the Observer saw %d calls", n)
 					}
 				}, rratelimiter.WithFallback(fallback), rratelimiter.WithObserver(seen))
@@ -399,8 +388,8 @@ func TestAlgorithmsReportAnotherType(t *testing.T) {
 		seen.last(t, limit.Result{}, err)
 		_, err = of.Allow(l.Context(), 0)
 		WantErr(t, err, limit.ErrInvalidArgument)
-		if len(seen.all) != 2 {
-			t.Errorf("the Observer saw %d calls", len(seen.all))
+		if len(seen.All()) != 2 {
+			t.Errorf("the Observer saw %d calls", len(seen.All()))
 		}
 	}, rratelimiter.WithFallback(rratelimiter.FallbackAllow), rratelimiter.WithObserver(seen))
 }

@@ -162,16 +162,11 @@ func TestValidateReportsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A seen is an Observer that keeps all observations.
-type seen struct{ all []rratelimiter.Observation }
-
-func (s *seen) Observe(_ context.Context, o rratelimiter.Observation) { s.all = append(s.all, o) }
-
 // A Keyed whose limiters have another rate says so once, and its results have its name if visitors
 // may see that.
 func TestAKeyedFindsAnotherRate(t *testing.T) {
 	t.Parallel()
-	told := &seen{}
+	told := &Observations{}
 	c := NewClient(t, redistest.MiniClient(t, redistest.Mini(t)), rratelimiter.WithObserver(told))
 	allow := func(keyed *rratelimiter.Keyed, key string) rratelimiter.Result {
 		t.Helper()
@@ -189,7 +184,7 @@ func TestAKeyedFindsAnotherRate(t *testing.T) {
 	}
 	allow(c.Keyed("users", 20, time.Minute), "alice")
 	var others []int
-	for i, o := range told.all {
+	for i, o := range told.All() {
 		if o.OtherRate {
 			others = append(others, i)
 		}
@@ -244,14 +239,14 @@ func TestACallThatReplacesARateSaysSo(t *testing.T) {
 		for _, typ := range []rratelimiter.RateType{Overall, PerClient} {
 			t.Run(fmt.Sprint(what, " ", typ), func(t *testing.T) {
 				OnBoth(t, func(b *Bench) {
-					told := &seen{}
+					told := &Observations{}
 					c := b.NewClient(rratelimiter.WithObserver(told))
 					l := b.NewLimiter(typ, 10, time.Minute)
 					for i, s := range steps {
 						given := c.RateLimiter(l.Name()).WithRate(s.rate, s.interval, s.opts...)
 						b.Want(call(b.Context(), c, given))
-						if o := told.all[len(told.all)-1]; len(told.all) != i+1 || o.RateReplaced != s.want {
-							t.Errorf("step %d: replaced %v, want %v", i, o.RateReplaced, s.want)
+						if all := told.All(); len(all) != i+1 || all[i].RateReplaced != s.want {
+							t.Errorf("step %d: %+v, want replaced %v", i, all, s.want)
 						}
 					}
 				})
@@ -264,7 +259,7 @@ func TestACallThatReplacesARateSaysSo(t *testing.T) {
 // it then waits, or if it comes again from memory.
 func TestRefusalsAndReplacedRates(t *testing.T) {
 	InBubble(t, 10, time.Minute, func(l *Limiter) {
-		told := &seen{}
+		told := &Observations{}
 		c := l.NewClient(rratelimiter.WithObserver(told), rratelimiter.WithRefusalCache(time.Second))
 		given := func(rate int64) *rratelimiter.RateLimiter {
 			return c.RateLimiter(l.Name()).WithRate(rate, time.Minute)
@@ -281,7 +276,7 @@ func TestRefusalsAndReplacedRates(t *testing.T) {
 		ask(6, 1, time.Second)
 		ask(4, 1, time.Hour)
 		var replaced []bool
-		for _, o := range told.all {
+		for _, o := range told.All() {
 			replaced = append(replaced, o.RateReplaced)
 		}
 		if want := []bool{false, false, true, false, true, false, true}; !slices.Equal(replaced, want) {

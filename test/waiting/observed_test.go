@@ -1,9 +1,7 @@
 package waiting_test
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,23 +9,11 @@ import (
 	. "github.com/redisson-go/rratelimiter/test/fixtures"
 )
 
-// told is an Observer that keeps all observations.
-type told struct {
-	mu  sync.Mutex
-	all []rratelimiter.Observation // guarded by mu
-}
-
-func (o *told) Observe(_ context.Context, seen rratelimiter.Observation) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all = append(o.all, seen)
-}
-
 // An Observation says how many callers shared the deciding request, how long the call waited for permits, and
 // by how many permits it has corrected the value.
 func TestObservationsSayHowCallsWent(t *testing.T) {
 	GatedBubble(t, 10, time.Second, func(l *Limiter) {
-		o := &told{}
+		o := &Observations{}
 		l = l.With(rratelimiter.WithObserver(o))
 		open := l.Gate.Shut()
 		for range 4 { // the first one asks alone
@@ -36,7 +22,7 @@ func TestObservationsSayHowCallsWent(t *testing.T) {
 		open()
 		l.Sleep(300 * time.Millisecond)
 		var batches []int
-		for _, seen := range o.all {
+		for _, seen := range o.All() {
 			batches = append(batches, seen.Batch)
 		}
 		if slices.Sort(batches); !slices.Equal(batches, []int{1, 3, 3, 3}) {
@@ -45,13 +31,13 @@ func TestObservationsSayHowCallsWent(t *testing.T) {
 
 		l.SetKey(l.ValueKey(), 20)
 		l.Takes(1)
-		if drift := o.all[4].Drift; drift != -14 {
+		if drift := o.All()[4].Drift; drift != -14 {
 			t.Errorf("a value of 20 where 6 are left has a drift of %d", drift)
 		}
 
 		const waited = 700 * time.Millisecond
 		l.Took(6, time.Second, waited)
-		seen := o.all[5]
+		seen := o.All()[5]
 		if seen.Permits != 6 || seen.Batch != 1 || seen.Queued != waited || seen.Took != waited {
 			t.Errorf("%+v, want a wait of %v for 6 permits", seen, waited)
 		}
